@@ -12,7 +12,7 @@ const noPython = missing('python3');
 const read = (...args: string[]) =>
   spawnSync('python3', ['-I', join(ROOT, 'tools/read_triton.py'), ...args], { encoding: 'utf8' });
 
-test.skipIf(noPython)('a function is taken with what it needs, and its file is not run', () => {
+test.skipIf(noPython)('a function is read with the definitions that it uses, and its file is not run', () => {
   const { stdout, stderr, status } = read(FILE, 'scaled');
   expect(status, stderr).toBe(0);
   const found = JSON.parse(stdout) as TritonFunction;

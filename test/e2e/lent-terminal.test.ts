@@ -55,33 +55,37 @@ const EDITORS: readonly Editor[] = [
 const openings = ALL_TESTS ? 67 : 8;
 
 describe.concurrent.each(EDITORS)('$program', ({ program, options, ready, keys, isMissing }) => {
-  test.skipIf(isMissing)(`reads every key of ${openings} openings`, { timeout: 600_000 }, async ({ expect }) => {
-    const typed = join(home.path, `typed.${program}`);
-    // The kernel's own source must not change, so the editor gets another file.
-    const environment = { ...home.env, EDITOR: `${program} ${options} '${typed}'; #`, VISUAL: '' };
-    const terminal = new Terminal(FA_TUI, ['--mouse'], { columns: 100, rows: 30, cwd: ROOT, env: environment });
-    try {
-      await terminal.waitFor(/embedded runner, connected/);
-      terminal.type('7');
-      await terminal.waitFor(/\[7 Kernels\][^]*flashcore_v6/);
-      for (let opening = 1; opening <= openings; ++opening) {
-        rmSync(typed, { force: true });
-        terminal.type('e');
-        await terminal.waitFor(ready);
-        for (const key of keys) {
-          terminal.type(key);
-          // eslint-disable-next-line flashcore/no-fixed-wait -- keys come one at a time, as a person types them
-          await new Promise((resolve) => setTimeout(resolve, 15));
+  test.skipIf(isMissing)(
+    `gets every key that is typed while it is open, ${openings} times`,
+    { timeout: 600_000 },
+    async ({ expect }) => {
+      const typed = join(home.path, `typed.${program}`);
+      // The kernel's own source must not change, so the editor gets another file.
+      const environment = { ...home.env, EDITOR: `${program} ${options} '${typed}'; #`, VISUAL: '' };
+      const terminal = new Terminal(FA_TUI, ['--mouse'], { columns: 100, rows: 30, cwd: ROOT, env: environment });
+      try {
+        await terminal.waitFor(/embedded runner, connected/);
+        terminal.type('7');
+        await terminal.waitFor(/\[7 Kernels\][^]*flashcore_v6/);
+        for (let opening = 1; opening <= openings; ++opening) {
+          rmSync(typed, { force: true });
+          terminal.type('e');
+          await terminal.waitFor(ready);
+          for (const key of keys) {
+            terminal.type(key);
+            // eslint-disable-next-line flashcore/no-fixed-wait -- keys come one at a time, as a person types them
+            await new Promise((resolve) => setTimeout(resolve, 15));
+          }
+          await terminal.waitFor(/\[7 Kernels\][^]*was not changed/);
+          expect(existsSync(typed) && readFileSync(typed, 'utf8'), `opening ${opening}`).toBe(`${TYPED}\n`);
         }
-        await terminal.waitFor(/\[7 Kernels\][^]*was not changed/);
-        expect(existsSync(typed) && readFileSync(typed, 'utf8'), `opening ${opening}`).toBe(`${TYPED}\n`);
+        terminal.type('q');
+        expect(await terminal.exit).toBe(0);
+      } finally {
+        terminal.kill('SIGKILL');
       }
-      terminal.type('q');
-      expect(await terminal.exit).toBe(0);
-    } finally {
-      terminal.kill('SIGKILL');
-    }
-  });
+    },
+  );
 });
 
 /** Opens view 7, with a vim that starts slowly as the editor. */

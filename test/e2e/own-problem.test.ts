@@ -61,49 +61,57 @@ test('a kernel of the problem is verified, timed, accepted and reported', { time
   expect(faTui('report', job).stdout).toContain(String.raw`our\_norm\_kernel`);
 });
 
-test('its kernel is benchmarked, tuned and exported, and its mutants are found', { timeout: LIMIT_MS }, () => {
-  const short = [...CASE, '--samples', '10', '--max-seconds', '0.2'];
-  const bench = faTui('bench', './our_norm_kernel', ...short);
-  expect([bench.exitCode, bench.stdout]).toEqual([0, expect.stringContaining('N=64,rows=5')]);
-  const manifest = join(kernel, 'kernel.yaml');
-  const parameter = 'parameters:\n  NUM_THREADS: { values: [128, 256], default: 256, about: threads }\n';
-  edited(manifest, ['constants:\n  NUM_THREADS: 256\n', ''], () =>
-    edited(manifest, ['parameters:\n', parameter], () => {
-      const tune = faTui('tune', './our_norm_kernel');
-      expect([tune.exitCode, tune.stderr]).toEqual([0, expect.any(String)]);
-      expect(tune.stdout).toContain('2 variants');
-    }),
-  );
-  const file = join(home.path, 'our_norm.py');
-  const exported = faTui('export', './our_norm_kernel', '--torch', file);
-  expect([exported.exitCode, exported.stderr]).toEqual([0, expect.any(String)]);
-  expect(readFileSync(file, 'utf8')).toContain('def our_norm(X, W):');
-  const check = faTui('problem', 'check', 'our_norm');
-  expect([check.exitCode, check.stdout]).toEqual([
-    0,
-    expect.stringMatching(/our_norm: the cases find all \d+ mutants/),
-  ]);
-});
+test(
+  "a kernel of the problem is benchmarked, tuned and exported, and the problem's mutants are found",
+  { timeout: LIMIT_MS },
+  () => {
+    const short = [...CASE, '--samples', '10', '--max-seconds', '0.2'];
+    const bench = faTui('bench', './our_norm_kernel', ...short);
+    expect([bench.exitCode, bench.stdout]).toEqual([0, expect.stringContaining('N=64,rows=5')]);
+    const manifest = join(kernel, 'kernel.yaml');
+    const parameter = 'parameters:\n  NUM_THREADS: { values: [128, 256], default: 256, about: threads }\n';
+    edited(manifest, ['constants:\n  NUM_THREADS: 256\n', ''], () =>
+      edited(manifest, ['parameters:\n', parameter], () => {
+        const tune = faTui('tune', './our_norm_kernel');
+        expect([tune.exitCode, tune.stderr]).toEqual([0, expect.any(String)]);
+        expect(tune.stdout).toContain('2 variants');
+      }),
+    );
+    const file = join(home.path, 'our_norm.py');
+    const exported = faTui('export', './our_norm_kernel', '--torch', file);
+    expect([exported.exitCode, exported.stderr]).toEqual([0, expect.any(String)]);
+    expect(readFileSync(file, 'utf8')).toContain('def our_norm(X, W):');
+    const check = faTui('problem', 'check', 'our_norm');
+    expect([check.exitCode, check.stdout]).toEqual([
+      0,
+      expect.stringMatching(/our_norm: the cases find all \d+ mutants/),
+    ]);
+  },
+);
 
-test('the terminal program shows its cases, and the error map of its output', { timeout: LIMIT_MS }, async () => {
-  const wrong = join(home.path, 'wrong_norm');
-  cpSync(kernel, wrong, { recursive: true });
-  edit(join(wrong, 'kernel.yaml'), 'id: our_norm_kernel', 'id: wrong_norm');
-  edit(join(wrong, 'rmsnorm.cu'), '* factor *', '* (n == 3 ? 0.0f : factor) *');
-  expect(faTui('verify', wrong, ...CASE).exitCode).toBe(1);
-  const terminal = openScreen(home, { env: { FLASHCORE_PROBLEMS: join(repository, 'problems') } });
-  try {
-    await terminal.waitFor(/wrong_norm/);
-    terminal.type('2');
-    await terminal.waitFor(/N=64,rows=5/);
-    await terminal.waitFor(/5 of 320 elements of Y/);
-    await terminal.waitFor(/X worst/);
-    terminal.type('q');
-    expect(await terminal.exit).toBe(0);
-  } finally {
-    terminal.kill('SIGKILL');
-  }
-});
+test(
+  "the terminal program shows the problem's cases, and the error map of its output",
+  { timeout: LIMIT_MS },
+  async () => {
+    const wrong = join(home.path, 'wrong_norm');
+    cpSync(kernel, wrong, { recursive: true });
+    edit(join(wrong, 'kernel.yaml'), 'id: our_norm_kernel', 'id: wrong_norm');
+    edit(join(wrong, 'rmsnorm.cu'), '* factor *', '* (n == 3 ? 0.0f : factor) *');
+    expect(faTui('verify', wrong, ...CASE).exitCode).toBe(1);
+    const terminal = openScreen(home, { env: { FLASHCORE_PROBLEMS: join(repository, 'problems') } });
+    try {
+      await terminal.waitFor(/wrong_norm/);
+      terminal.type('2');
+      await terminal.waitFor(/N=64,rows=5/);
+      await terminal.waitFor(/5 of 320 elements of Y/);
+      await terminal.waitFor(/X worst/);
+      terminal.type('q');
+      expect(await terminal.exit).toBe(0);
+    } finally {
+      terminal.kill('SIGKILL');
+    }
+  },
+);
 
 test('the runner uses an edited reference.cpp and problem.yaml at once', { timeout: LIMIT_MS }, () => {
   edited(join(problem, 'reference.cpp'), ['* factor *', '* 2 * factor *'], () => {

@@ -89,7 +89,7 @@ test.skipIf(missing('triton'))('a refusal by Triton names the line, and compile 
   expect(existsSync(to)).toBe(false);
 });
 
-test('a source in Python must name its language', () => {
+test('a manifest whose source is Python must name the language', () => {
   const unsaid = kernel('unsaid', undefined, edited(MANIFEST, 'language: triton\n', ''));
   const { exitCode, stderr } = home.faTui(['verify', unsaid, ...CASE]);
   expect([exitCode, stderr]).toEqual([2, expect.stringContaining('language: must be triton for a source named *.py')]);

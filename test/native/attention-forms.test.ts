@@ -97,7 +97,7 @@ test.each([
   '2x4x9x16,Skv=13,bias=1',
   '1x2x5x16,Skv=1,bias=1',
   '2x4x5x16,Skv=23,causal=2,window=5,Hkv=2,softcap=2.5,sinks=1,alibi=1,bias=1',
-])('%s matches three loops', (text) => {
+])("the oracle's O and LSE of %s equal those of plain loops", (text) => {
   expectLoops(problemCase(attentionProblem(), valuesOf(parseShape(text)), 'fp16', new Set(['LSE'])));
 });
 

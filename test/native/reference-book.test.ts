@@ -42,7 +42,7 @@ test("a prepared reference equals one computed on demand, including the yardstic
   }
 });
 
-test('take() returns each answer once, and leaves an answer that is not yet started to the caller for good', async () => {
+test('take() returns each answer once, and the book never computes an answer that was taken before it was started', async () => {
   const book = new ReferenceBook(reference);
   book.prepare([{ kind, inputs, reportPlain: false }]);
   const [first, second, third] = inputs as [Input, Input, Input];

@@ -131,7 +131,7 @@ test('a damaged artifact or entry is compiled again', async () => {
   ]);
 });
 
-test('a runner copies what another one compiled into a shared folder, unless it is damaged', async () => {
+test('a runner copies an artifact that another runner compiled into a shared folder, unless the artifact is damaged', async () => {
   const runner = (name: string) => {
     const files = new ArtifactStore(join(folder, name, 'artifacts'));
     const shared = new SharedBuilds(join(folder, 'shared'));

@@ -87,7 +87,7 @@ const FILES = [
   { path: 'k.cuh', text: 'only' },
 ];
 
-test('a frame has the lines around the location, keeps the column despite tabs, and removes escape sequences', () => {
+test('a code frame has the lines around the location, keeps the column despite tabs, and has no escape sequences', () => {
   expect(codeFrame(FILES, { file: 'k.cu', line: 2, column: 11 })).toMatchObject({
     file: 'k.cu',
     line: 2,
@@ -97,7 +97,7 @@ test('a frame has the lines around the location, keeps the column despite tabs, 
   });
 });
 
-test('a frame at either end of a file has fewer lines', () => {
+test('a code frame at either end of a file has fewer lines', () => {
   expect(codeFrame(FILES, { file: 'k.cu', line: 4, column: 0 })).toMatchObject({ firstLine: 3, column: 0 });
   expect(codeFrame(FILES, { file: 'k.cuh', line: 1, column: 0 })?.lines).toEqual(['only']);
 });
@@ -106,11 +106,11 @@ test.each([
   ['another file', { file: 'x.cu', line: 1, column: 0 }],
   ['a line beyond the end', { file: 'k.cu', line: 5, column: 0 }],
   ['no line', { file: 'k.cu', line: 0, column: 0 }],
-])('a location with %s has no frame', (_, place) => {
+])('a location with %s has no code frame', (_, place) => {
   expect(codeFrame(FILES, place)).toBeUndefined();
 });
 
-test('a very long line is cut', () => {
+test('a very long line in a code frame is cut', () => {
   expect(codeFrame([{ path: 'k', text: 'x'.repeat(5_000) }], { file: 'k', line: 1, column: 0 })?.lines[0]).toHaveLength(
     240,
   );

@@ -184,7 +184,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'an error in a background entry is reported and does not stop the first entries',
+  'a compile error in an entry compiled in the background is reported, and the first entries are built all the same',
   async () => {
     const part = await build('later', {
       source: SOURCE.replace('ENTRY(thrice, 3)', 'ENTRY(thrice, none)'),

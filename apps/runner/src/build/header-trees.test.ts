@@ -34,7 +34,7 @@ test('a name can be given to only one header folder', () => {
   expect(() => parseHeaderTrees([`a=${folder}`, `a=${folder}`])).toThrow('a is named twice');
 });
 
-test('the digest covers paths and contents of the plain files that are there now', () => {
+test('the digest of a header folder covers the paths and contents of its present plain files', () => {
   const [first, second] = [treeOf({ 'a/b.h': 'one', 'c.h': '' }), treeOf({ 'a/b.h': 'one', 'c.h': '' })];
   symlinkSync('/etc/hostname', join(first, 'link.h'));
   const digests = (): string[] => trees.now().map(({ digest }) => digest);

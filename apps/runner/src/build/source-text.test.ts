@@ -16,7 +16,7 @@ test.each([
   ['R"x()" \\\n)x" /* c */', 'R"x()" \\ )x"  '],
   ['fooR"(/*" */', 'fooR"(/*" */'],
   ['/* never ends', ' '],
-])('%j is read as %j', (text, code) => {
+])('the source %j is read as %j', (text, code) => {
   expect(readSourceText(text)).toMatchObject({ code, doubts: [] });
 });
 

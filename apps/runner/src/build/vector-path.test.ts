@@ -5,7 +5,7 @@ const AVX2 = 'avx2 bmi1 bmi2 f16c fma movbe'.split(' ');
 const AVX512 = [...AVX2, ...'avx512f avx512bw avx512cd avx512dq avx512vl'.split(' ')];
 const x64 = (...features: string[]): Processor => ({ arch: 'x64', features: new Set(features) });
 
-test("auto is the best path for the processor's features", () => {
+test("`auto` selects the best path that the processor's features allow", () => {
   const processors = [
     x64(...AVX512),
     x64(...AVX512.filter((feature) => feature !== 'avx512bw')),
@@ -22,7 +22,7 @@ test("auto is the best path for the processor's features", () => {
   ]);
 });
 
-test('a lower path can be chosen, but not one that the processor lacks', () => {
+test('a lower path than the best can be chosen, but not a path that the processor lacks', () => {
   expect(chooseVectorPath('avx2', x64(...AVX512))).toBe('avx2');
   expect(() => chooseVectorPath('avx512', x64(...AVX2))).toThrow(
     'this processor has no avx512: use avx2 or portable, or auto',

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { RunningCost } from './running-cost.ts';
 
-test("a client's running jobs cost whole seconds plus one each, updated four times a second", () => {
+test('each running job costs its client the whole seconds so far plus one, updated at most four times a second', () => {
   let now = 1_000_000;
   const began = (owner: string) => {
     const since = now;

@@ -10,7 +10,7 @@ const TEMPORARY = ['sdpa', 'ncu', 'sanitize', 'sass', 'rivals'];
 
 afterEach(() => vi.unstubAllEnvs());
 
-test('a home that is also the data folder is not purged, because "sources" may be the user\'s', () => {
+test('purge() refuses a home that is also the data folder, because its folder "sources" may belong to the user', () => {
   using home = temporaryFolder();
   writeFileSync(join(home.path, 'flashcore.db'), '');
   mkdirSync(join(home.path, 'sources'));

@@ -93,7 +93,7 @@ test.each([
   [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a:4318', OTEL_SDK_DISABLED: 'true' }, undefined],
   [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a:4318/x/' }, 'http://a:4318/x/v1/traces'],
   [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a', OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://b/t' }, 'https://b/t'],
-])('%o names the receiver %s', (environment, url) => {
+])('the environment %o makes %s the receiver of traces', (environment, url) => {
   expect(traceTarget(environment)?.url.href).toBe(url);
 });
 

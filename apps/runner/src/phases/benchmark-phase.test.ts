@@ -150,7 +150,7 @@ test('if the timed launches take long, those of smaller shapes are added', async
   expect(timed().map(lengthOf)).toEqual([S512, expect.toBeOneOf([128, 333])]);
 });
 
-test('if not enough launches were checked in time, a warning has the probability', async () => {
+test('if too few launches were checked in time, a warning gives the probability of finding an error', async () => {
   const { services, found, warnings } = jobOn({ launches: 5_000 });
   await benchmarkPhase.run(services, found);
   expect(warnings).toEqual([expect.stringMatching(/^25,000 launches checked, .* 0\.918; more took longer than 5 s$/)]);

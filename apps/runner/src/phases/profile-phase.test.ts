@@ -56,7 +56,7 @@ function jobOn(device: { simulated?: boolean }) {
   return { services, found, said, evaluated };
 }
 
-test('the profiler is ready before the kernel is built and launches the verified kernel, and no other profile follows', async () => {
+test('the profiler starts before the build, launches the verified kernel, and the kernel is not profiled a second time', async () => {
   const { services, found, said, evaluated } = jobOn({});
   expect(said).toEqual(['ready']);
   expect(profileVerifiedPhase.wants(services, found)).toBe(true);
@@ -75,7 +75,7 @@ test('the profiler is ready before the kernel is built and launches the verified
   await found.profiling!.drop();
 });
 
-test('a profile dropped during its evaluation gives no result, and its waiter gets an error', async () => {
+test('a profile dropped during its evaluation gives no result, and the phase that waits for it gets an error', async () => {
   const { services, found } = jobOn({});
   await profileVerifiedPhase.run(services, found);
   await found.profiling!.drop();

@@ -18,7 +18,7 @@ interface Report {
   errors: { scale: number; builds: number; kernels: number; pairKernels: number; pairs: number }[];
 }
 
-test("the model's figures match the report, and are good enough to show", () => {
+test("the model has the report's figures, and its errors are small enough to show estimates", () => {
   const { source } = ESTIMATE_MODEL;
   const file = join(measuredFolder(basename(dirname(source))), basename(source));
   const report = JSON.parse(readFileSync(file, 'utf8')) as Report;

@@ -60,7 +60,7 @@ describe('two builds in turns', () => {
     expect(asOne.fell.some(Boolean)).toBe(true);
   });
 
-  it('still drop a sample whose clock fell compared with samples at its own place', () => {
+  it('still drop a sample whose clock fell compared with earlier samples at the same place of the turn', () => {
     const clocks = [...blocks(20), 1980, 1400, 1500, 1980];
     const { fell } = slowDown(clocks).batch(84, [0, 1, 2, 3]);
     expect(fell.flatMap((each, index) => (each ? [index] : []))).toEqual([81]);
@@ -144,7 +144,7 @@ test('reports a permanently lower clock until the rolling median has followed', 
   expect([told[0], told.at(-1)! - told[0]! < 34]).toEqual([100, true]);
 });
 
-test('drops nothing on a power-capped card far below its maximum, and ignores unknown clocks', () => {
+test('drops nothing on a power-capped card whose clock is far below its maximum, and ignores unknown clocks', () => {
   expect(fallen([...steady(50, 1100), 0, ...steady(50, 1101)])).toEqual([]);
 });
 

@@ -81,7 +81,7 @@ test('copies arrive before an operation that waits for their group', () => {
   expect(cycles([...copy, ['cp.async.wait_group', [], [], { value: 1 }]])).toBeLessThan(HOPPER.globalLoad);
 });
 
-test('successive CTAs each take their full time, and resident CTAs share it', () => {
+test('CTAs that run one after another each take their full time, and co-resident CTAs overlap', () => {
   const [one, following, resident] = [
     cycles(CHAIN),
     cycles(CHAIN, { ctas: 264 }),

@@ -160,7 +160,7 @@ print(refused(flash_attn_func, q, q, q, softcap=20.0))
 });
 
 torchTest(
-  "gradients are those of autograd, by their definition and through PyTorch's FlashAttention",
+  'gradients equal those of autograd, and FlashAttention computes them where its mask is the same',
   { timeout: 60_000 },
   () => {
     const printed = run(
@@ -389,10 +389,13 @@ print(refused(flash_attn_with_kvcache, torch.randn(B, 2, H, D), kc, vc${more}))
   ]);
 });
 
-torchTest('the operator of any kernel has the names of its problem', { timeout: 60_000 }, () => {
-  const printed = run(
-    'examples/kernels/rmsnorm',
-    `
+torchTest(
+  "the operator's arguments and error messages have the problem's names of tensors and axes",
+  { timeout: 60_000 },
+  () => {
+    const printed = run(
+      'examples/kernels/rmsnorm',
+      `
 def _run(X, W, Y):
     assert _kernel.planned({"X": X, "W": W, "Y": Y}, {})[0][0].grid == (X.shape[0], 1, 1)
     Y.copy_(X / torch.sqrt(X.square().mean(1, keepdim=True) + 1e-5) * W)
@@ -404,9 +407,10 @@ rmsnorm_out(X, W, Y)
 close(Y, want)
 print(refused(rmsnorm, X, W[:64].clone()))
 `,
-  );
-  expect(printed).toEqual(['rmsnorm: W is [64]: must be [N] with N=96']);
-});
+    );
+    expect(printed).toEqual(['rmsnorm: W is [64]: must be [N] with N=96']);
+  },
+);
 
 torchTest('a tensor must have the extent that the kernel fixes', { timeout: 60_000 }, () => {
   const { manifest, ...rest } = exportedOf('examples/kernels/rmsnorm');
@@ -449,13 +453,16 @@ print(*{*names(file), *(each.get_name() for each in file.get_symbols())})
   ).toEqual([]);
 });
 
-torchTest('outputs and errors follow from the names and dtypes of the tensors', { timeout: 60_000 }, () => {
-  const { manifest, ...rest } = exportedOf('examples/kernels/rmsnorm');
-  const own = { X: 'int32', W: 'fp32' } as const;
-  const tensors = manifest.problem.tensors.map((tensor) => ({ ...tensor, ownDtype: entryOf(own, tensor.name) }));
-  const printed = runFile(
-    torchFile({ ...rest, manifest: { ...manifest, problem: { ...manifest.problem, tensors } } }),
-    `
+torchTest(
+  "outputs have their tensors' own dtypes, and errors name the tensor on another device or at a wrong address",
+  { timeout: 60_000 },
+  () => {
+    const { manifest, ...rest } = exportedOf('examples/kernels/rmsnorm');
+    const own = { X: 'int32', W: 'fp32' } as const;
+    const tensors = manifest.problem.tensors.map((tensor) => ({ ...tensor, ownDtype: entryOf(own, tensor.name) }));
+    const printed = runFile(
+      torchFile({ ...rest, manifest: { ...manifest, problem: { ...manifest.problem, tensors } } }),
+      `
 X, W = torch.zeros(5, 96, dtype=torch.int32), torch.zeros(96)
 Y = _new_outputs(X, W)
 print(Y.dtype is DTYPE, list(Y.shape))
@@ -466,13 +473,14 @@ def on(device, tensor, address=4096):
 print(refused(_kernel.prepare, {"X": on("cuda:0", X), "W": on("cuda:1", W), "Y": on("cuda:0", Y)}, {}))
 print(refused(_kernel.prepare, {"X": on("cuda:0", X, 4100), "W": on("cuda:0", W, 4100), "Y": on("cuda:0", Y)}, {}))
 `,
-  );
-  expect(printed).toEqual([
-    'True [5, 96]',
-    'rmsnorm: W is on cuda:1: must be on cuda:0, as X is',
-    'rmsnorm: W begins at 0x1004: must begin at a multiple of 16 bytes; call .clone()',
-  ]);
-});
+    );
+    expect(printed).toEqual([
+      'True [5, 96]',
+      'rmsnorm: W is on cuda:1: must be on cuda:0, as X is',
+      'rmsnorm: W begins at 0x1004: must begin at a multiple of 16 bytes; call .clone()',
+    ]);
+  },
+);
 
 torchTest('a backward pass returns its three gradients, by the names of the problem', { timeout: 60_000 }, () => {
   const printed = run(

@@ -176,7 +176,7 @@ test.each(Object.entries(JSON_SCHEMAS))('%s follows its schema', (format, schema
 const resultsOf = (jobs: readonly GetJobResponse[]) =>
   JSON_SCHEMAS.sarif.parse(JSON.parse(JOB_WRITERS.sarif(jobs, { folder: 'kernels/mine', suite: '' }))).runs[0]!.results;
 
-test('a gate that is missed again with another value is the same alert in SARIF', () => {
+test('SARIF reports a gate that is missed again with another value as the same alert', () => {
   const again = structuredClone(failed);
   again.result!.variants[0]!.gates[0]!.value = 91;
   const prints = (job: GetJobResponse) => resultsOf([job]).map(({ partialFingerprints }) => partialFingerprints);

@@ -242,7 +242,7 @@ test('a key that has no effect here shows the reason and the remedy, and the nex
   expect(notice()).toBe(undefined);
 });
 
-test('b on the pinned job unpins it, and c on a job that runs does not say that nothing is pinned', async () => {
+test('the key c on a running job says that only ended jobs can be compared with the pinned one, and b unpins the pinned job', async () => {
   const { store } = terminal;
   const job = store.state.attached!;
   await terminal.press('b');

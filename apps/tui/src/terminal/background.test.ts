@@ -45,7 +45,7 @@ test.each([
   ['in two pieces', [REPLY.slice(0, 9), REPLY.slice(9)]],
   ['in single characters', [...REPLY]],
   ['after other keys', ['j', 'G', REPLY, 'k']],
-])('a reply that comes %s never reaches the keys', async (_, chunks) => {
+])('a reply that comes %s is never read as keys', async (_, chunks) => {
   const { keys, light } = await open().send(...chunks);
   expect({ keys: keys.replaceAll(/[jGk]/g, ''), light }).toEqual({ keys: '', light: true });
 });

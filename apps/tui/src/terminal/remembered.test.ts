@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { remembered } from './row-output.ts';
 
-test('the answer for a text in use is computed once, and forgotten after many other texts', () => {
+test('remembered() computes the answer for a text once, and forgets it after many other texts', () => {
   const asked: string[] = [];
   const length = remembered((text) => {
     asked.push(text);

@@ -31,12 +31,15 @@ test('the watched folder comes first, even with a broken manifest; the folder of
   ).toBe(path.join(KERNELS, 'flashcore_v6/flashcore_v6.cu'));
 });
 
-test.each(['faulty/nan_output', 'cheating/small_values'])('%s of a local runner is also found', async (place) => {
-  const kernelId = path.basename(place);
-  expect(await localSource({ kernelId, folders: [], line: 0, column: 0 }, KERNELS)).toBe(
-    path.join(KERNELS, place, `${kernelId}.cu`),
-  );
-});
+test.each(['faulty/nan_output', 'cheating/small_values'])(
+  'localSource() also finds the source of %s, a kernel of the local runner',
+  async (place) => {
+    const kernelId = path.basename(place);
+    expect(await localSource({ kernelId, folders: [], line: 0, column: 0 }, KERNELS)).toBe(
+      path.join(KERNELS, place, `${kernelId}.cu`),
+    );
+  },
+);
 
 test('if two folders have the kernel, the one with the compiled source is opened', async () => {
   const [mine, copy] = ['older', 'newer'].map((name) => path.join(folder, name)) as [string, string];

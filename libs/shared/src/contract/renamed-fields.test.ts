@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { withCurrentNames } from './renamed-fields.ts';
 
-test("withCurrentNames() gives an old document's fields their current names and bare reasons, at every depth", () => {
+test("withCurrentNames() gives an old document's fields their current names and removes the prefixes of reasons, at every depth", () => {
   const old = {
     benchmarks: [{ baselines: [{ name: 'sdpa/flash' }], baselinesMissing: 'not measured: no PyTorch', p50: 1 }],
     text: 'not measured: said by a kernel',

@@ -71,7 +71,7 @@ test.each([
   expect([...smallBits(Float32Array.from(values), dtype)]).toEqual(values.map(() => byte));
 });
 
-test('bitsOf() and fillOf() know the formats of 8 bits', () => {
+test('bitsOf(), fillOf() and valueProblem() support the 8-bit dtypes', () => {
   expect([bitsOf(1, 'e4m3'), bitsOf(1, 'e5m2'), bitsOf(-1, 'int8')]).toEqual([0x38, 0x3c, 0xff]);
   expect(fillOf(-2, 'e4m3')).toEqual({ bytes: 1, bits: 0xc0 });
   expect(valueProblem(128, 'int8')).toBe('wanted an integer of -128 to 127, as int8 is, found 128');

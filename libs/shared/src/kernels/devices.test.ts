@@ -119,7 +119,7 @@ test('more registers or shared memory never mean more CTAs, and warps never exce
   );
 });
 
-test("findDataSheet() knows drivers' names and the emulator, and does not guess", () => {
+test("findDataSheet() finds a GPU by the driver's name, a short name or the emulator's name, and no GPU by a similar name", () => {
   expect(
     ['NVIDIA L4', 'L4', 'flashcore CPU emulator (L4 limits)', 'NVIDIA H200', 'NVIDIA L40S', 'NVIDIA L4000'].map(
       (name) => findDataSheet(name)?.name,

@@ -264,7 +264,7 @@ test('launches that differ in a few names share everything else', () => {
   ]);
 });
 
-test("a number in the shared part of launches is not replaced by a launch's own names", () => {
+test('a name that a launch defines does not replace a part of a number, such as "e3" in 1e3', () => {
   const manifest = parseManifest(
     ALIKE.replace('2 * rows', '1e3 + e3').replaceAll('with: { ', 'with: { e3: 5, '),
     'kernel.yaml',

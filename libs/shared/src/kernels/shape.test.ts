@@ -77,7 +77,7 @@ test.each([
   ['B=2,H=8,S=512,D=64', { B: 2, H: 8, S: 512, D: 64 }, '2x8x512x64'],
   ['2x8x512x64,causal=2', { B: 2, H: 8, S: 512, D: 64, causal: 2 }, 'B=2,D=64,H=8,S=512,causal=2'],
   ['B=4,softcap=50.5', { B: 4, softcap: 50.5 }, 'B=4,softcap=50.5'],
-])('%s is parsed into a case, which has exactly one text', (text, values, canonical) => {
+])('%s is parsed into a case, and formatShape() gives its only canonical text', (text, values, canonical) => {
   const shape = parseShape(text);
   expect([valuesOf(shape), formatShape(shape), formatShape(parseShape(canonical))]).toEqual([
     values,

@@ -102,7 +102,7 @@ test('reports a manifest that is a pipe instead of waiting for it', async () => 
   });
 });
 
-test('notes may be a file of the folder or a link to notes, but never a link to a key', async () => {
+test('NOTES.md may be a file of the folder, but not a link to a private key', async () => {
   const folder = kernelFolder();
   expect(await readNotes(folder)).toBe('');
   symlinkSync('../id_ed25519', path.join(folder, 'NOTES.md'));

@@ -34,7 +34,7 @@ test('axes and attributes that differ among the cases have columns, in their giv
   ]);
 });
 
-test('an axis that only a later case gives keeps its usual place', () => {
+test('an axis that only a later case has gets its usual place among the columns', () => {
   expect(shown([['B=7,H=4,Skv=200,D=64'], ['B=3,H=4,Skv=200,D=64,S=4']])).toEqual([
     'H=4, D=64, Skv=200',
     ...['B  S', '7  -', '3  4'],
