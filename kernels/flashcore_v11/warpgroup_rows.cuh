@@ -73,7 +73,7 @@ __device__ __forceinline__ void mask_scores(float (&S_rmem)[T::SCORES], int row,
 
 // Raises the running row maxima (log2 units) and brings the row sums to the new scale; O follows with alpha when the
 // product in flight has ended. (If P could first grow to 2^8, O would rarely be rescaled: 4 % faster at
-// (4,16,2048,128,n), 8 % at (2,16,4096,64,y), H200. But a row's greatest weight would not be exactly 1, and its rounding
+// (4,16,2048,128,n), 8 % at (2,16,4096,64,y), H200. But a row's largest weight would not be exactly 1, and its rounding
 // would show: max error 1.4e-4 instead of SDPA's 1.0e-4, mean 4 % higher. So this was dropped, as in flashcore_v10.)
 template <class T>
 __device__ __forceinline__ void raise_row_max(const float (&S_rmem)[T::SCORES], float (&row_max)[2],
