@@ -34,7 +34,7 @@ export interface TokenTerms {
 }
 
 export const DEFAULT_TOKEN_DAYS = 365;
-/** As long as a certificate is valid. */
+/** The longest validity of a token, the same as a certificate's. */
 export const MAX_TOKEN_DAYS = 825;
 const HOUR_MS = 3_600_000;
 

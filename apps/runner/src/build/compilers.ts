@@ -77,7 +77,7 @@ export function nvrtcThatSays(program: string, said: string, place: NvrtcPlace):
 
 /** Triton, with the Python that imports it. */
 export interface Triton extends Compiler {
-  /** That Python's sys.prefix. */
+  /** The sys.prefix of the Python that imports Triton. */
   prefix: string;
   /** The folder that contains Triton. */
   sitePackages: string;

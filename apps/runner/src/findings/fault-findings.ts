@@ -154,7 +154,10 @@ function kindOf(fault: CudaFault): FindingKind {
   return entryOf(CUDA_KINDS, fault.name) ?? FindingKind.LAUNCH_FAILED;
 }
 
-/** Whether the emulator gives the address relative to a variable of the module. That it is near a tensor is chance. */
+/**
+ * Whether the emulator gives the address relative to a variable of the module. A tensor near this address is then there
+ * by chance.
+ */
 const isVariable = ({ buffer }: EmulatorFault): boolean => buffer?.includes('__device__') ?? false;
 
 const OWN_WORDS = ['RACE', 'UNINITIALISED_READ'];

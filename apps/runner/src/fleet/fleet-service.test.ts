@@ -44,7 +44,7 @@ function fixture() {
         resolve(error ? reasonOf(error as ServiceError) : Buffer.from(response!.data).toString()),
       );
     });
-  /** Stores a file for the pilot: whether it is stored now, or the error's reason. */
+  /** Stores a file for the pilot. Returns whether the file is stored now, or the error's reason. */
   const store = (sha256: string, data = new Uint8Array()): Promise<boolean | string> =>
     new Promise((resolve) => {
       const call = {

@@ -126,7 +126,7 @@ interface OfKeptRequest {
 /** Number of jobs that wait for a device or hold it. */
 export type DeviceLoad = (deviceId: string) => number;
 
-/** From a problem's cases.yaml. */
+/** The shapes of a problem's leaderboards, from its cases.yaml. */
 export interface RankedCases {
   /** The leaderboard's shape if the request names none. */
   canonicalShape: Shape;

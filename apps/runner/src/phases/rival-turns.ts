@@ -70,7 +70,7 @@ export class RivalTurns implements Disposable {
     return this.#turns;
   }
 
-  /** Whether the worker has to give turns. */
+  /** Whether the worker has to stop between its samples, so that SDPA or a rival gets its turns. */
   get takesTurns(): boolean {
     return this.#prepare !== undefined || 'turn' in this.#turns;
   }

@@ -510,7 +510,7 @@ class ShapeDraw {
     const tile = this.#oneOf(this.classes.tiles)!;
     const drawn = this.#below(4);
     const tiles = Math.round(length / tile);
-    // Below half a tile the nearest end would be 0, that is, no keys at all.
+    // For a length below half a tile the nearest end of a tile would be 0, which means no keys at all.
     return drawn === 3 || tiles === 0 ? length : tiles * tile + drawn - 1;
   }
 

@@ -18,7 +18,7 @@ export interface SamplingProtocol {
   targetRelativeHalfWidth: number;
   /** Whether the request set maxSamples. */
   samplesAsked: boolean;
-  /** Sampling ends when this many launches are checked, not when the interval is narrow; undefined: the latter. */
+  /** Sampling ends when this many launches are checked; undefined: when the interval is narrow enough. */
   checkedLaunches?: number;
 }
 

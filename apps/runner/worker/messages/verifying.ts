@@ -141,7 +141,7 @@ export interface CheckProblemJob {
   seed: string;
   /** Profile of cases.yaml. */
   tolerance: string;
-  /** Also judge by what rounding explains, as verification does with this tolerance. */
+  /** True if an output is also wrong when its error is larger than rounding explains. */
   judgeRounding: boolean;
 }
 

@@ -45,7 +45,7 @@ interface SeedReport {
   /** Undefined if plain attention does not apply to the case. */
   yardstick: Yardstick | undefined;
   deterministic?: boolean;
-  /** Elements that are wrong only if the guards have other bytes. */
+  /** Elements that become wrong when the bytes of the guards change. */
   straying: number;
   modified: string[];
 }
