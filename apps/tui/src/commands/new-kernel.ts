@@ -32,7 +32,7 @@ interface NewKernelOptions {
   readonly fromPtx?: string;
   /** A file of Python with functions under @triton.jit. */
   readonly fromTriton?: string;
-  /** Which of those functions is launched. */
+  /** The function of the Python file that is launched. */
   readonly entry?: string;
   /** The problem whose simplest kernel is copied, or which the PTX computes. */
   readonly problem?: string;

@@ -1,4 +1,4 @@
-/** The source of a report's results: a runner, or files with the output of these programs. */
+/** The source of a report's results: a runner, or files with fa-tui's JSON output. */
 import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { fromJson, type DescMessage, type JsonObject, type JsonValue, type MessageShape } from '@bufbuild/protobuf';

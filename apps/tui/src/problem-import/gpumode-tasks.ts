@@ -79,7 +79,7 @@ const rowSchema = z.object(
 type Spec = z.output<typeof spec>;
 type Task = Pick<z.output<typeof taskSchema>, 'lang' | 'multi_gpu' | 'tests' | 'benchmarks'>;
 
-/** The tasks among these files. `from` is what the user gave. */
+/** The tasks among these files. `from` is the path on the command line. */
 export function readTasks(files: readonly string[], from: string): Candidate[] {
   return files.flatMap((file) => {
     if (path.basename(file) === TASK) return [taskAt(file, from)];

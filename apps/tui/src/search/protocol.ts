@@ -105,7 +105,7 @@ const answerSchema = z.object({
 });
 export type Answer = z.output<typeof answerSchema>;
 
-/** Both documents as JSON Schema. */
+/** The JSON Schemas of a proposer's request and answer. */
 export const protocolSchemas = (): Record<string, unknown> => ({
   protocol: PROTOCOL,
   request: z.toJSONSchema(requestSchema),

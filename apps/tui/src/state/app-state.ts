@@ -216,7 +216,10 @@ export interface RunnerRestart {
   readonly time: number;
   /** True if the user has pressed a key since the screen said so. */
   readonly read: boolean;
-  /** Number of the jobs that it interrupted; counted when it is read, until then they are in `interrupted`. */
+  /**
+   * Number of the jobs that the restart interrupted. It is set when the user has read the message; until then the jobs
+   * are in `interrupted`.
+   */
   readonly jobs: number;
 }
 

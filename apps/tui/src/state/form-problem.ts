@@ -39,7 +39,7 @@ export const formProblems = (form: RunForm): FieldProblem[] =>
     return text === undefined ? [] : [{ index, text }];
   });
 
-/** The first of these fields; undefined if the form can be run. */
+/** The first field that prevents a run; undefined if the form can be run. */
 export const formProblem = (form: RunForm): FieldProblem | undefined => formProblems(form)[0];
 
 /** The problem with a field; undefined if there is none. */

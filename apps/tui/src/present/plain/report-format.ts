@@ -4,7 +4,7 @@ import { rowText, type Row } from '../cells/row.ts';
 import type { Role } from '../roles.ts';
 
 export interface ReportFormat {
-  /** In columns. */
+  /** Width of the output in columns. */
   readonly width: number;
   /** Keeps names and tables whole even if a line is then too wide, because a program or grep reads the output. */
   readonly uncut?: boolean;

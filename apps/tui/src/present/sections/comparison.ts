@@ -31,7 +31,7 @@ export interface ShapePairs {
   readonly simulated: boolean;
   /** The self-check, which runs first. */
   readonly self?: InterleavedPairs | undefined;
-  /** Champion against candidate. */
+  /** The samples of champion and candidate in alternating blocks. */
   readonly pairs?: InterleavedPairs | undefined;
   readonly result?: ShapeComparison | undefined;
 }

@@ -119,7 +119,7 @@ export function linesTop(state: AppState, width: number): number | undefined {
 
 interface LineTable {
   readonly lines: ReturnType<typeof sortedLines>;
-  /** Number of the header's row, and of the first and last line's. */
+  /** Row numbers of the header, of the first line and of the last line. */
   readonly header: number;
   readonly first: number;
   readonly last: number;

@@ -250,7 +250,7 @@ function hardGatesText(experiment: ExperimentSummary): string {
   return open > 0 ? `${open} of ${hardGates} ${noun} undecided` : `${gatesText(experiment)} ${noun} passed`;
 }
 
-/** The runner's end takes an experiment's result with it, but not what its cases found: those are in its events. */
+/** An experiment that the runner's end interrupted has no result, so the number of its cases is unknown. */
 function casesGroup(experiment: ExperimentSummary): Row[] {
   if (experiment.cases > 0) return [[run(parityText(experiment))]];
   return experiment.job?.outcome === Outcome.INTERRUPTED ? [] : [[run('no case ran')]];
