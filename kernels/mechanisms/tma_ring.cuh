@@ -57,7 +57,7 @@ __device__ __forceinline__ void load_tile(uint32_t tile_smem, const CUtensorMap*
     tma_load_3d(tile_smem + panel * ROWS * PANEL_ROW_BYTES, map, full, panel * PANEL, first_row, head);
 }
 
-// Copies the same tile with a map that has a separate dimension for batches.
+// As above, with a map that has a separate dimension for batches.
 template <int ROWS, int PANELS>
 __device__ __forceinline__ void load_tile(uint32_t tile_smem, const CUtensorMap* map, uint32_t full, int first_row,
                                           int head, int batch) {

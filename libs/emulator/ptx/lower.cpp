@@ -36,7 +36,7 @@ class Bits {
   bool get(size_t n) const { return words_[n / 64] >> (n % 64) & 1; }
   void set(size_t n) { words_[n / 64] |= 1ull << (n % 64); }
   void clear(size_t n) { words_[n / 64] &= ~(1ull << (n % 64)); }
-  /** Adds the other set, without the set `without`. Returns true if that set new bits. */
+  /** Adds the members of `other` that are not in `without`. Returns true if the set has grown. */
   bool add(const Bits& other, const Bits* without = nullptr) {
     bool grew = false;
     for (size_t n = 0; n < words_.size(); ++n) {

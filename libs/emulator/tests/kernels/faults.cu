@@ -54,7 +54,7 @@ __device__ __noinline__ int deep(volatile char* above, int depth) {
   return depth == 0 ? local[0] : deep(local, depth - 1) + local[0];
 }
 extern "C" __global__ void overflows_stack(int* out) { out[threadIdx.x] = deep(nullptr, 1000); }
-// The other lanes wait in a shuffle that completes when the last lane exits. One of them must then compute it.
+// The other lanes wait in a shuffle that completes when the last lane exits. A waiting lane must then compute it.
 extern "C" __global__ void last_lane_leaves(int* out) {
   if (threadIdx.x == 31) return;
   out[threadIdx.x] = __shfl_sync(0xffffffffu, (int)threadIdx.x, 4);

@@ -31,7 +31,7 @@ function cleanersOf(schema: DescMessage): readonly Cleaner[] {
   const known = cleaners.get(schema);
   if (known) return known;
   const made: Cleaner[] = [];
-  // Register the list before it is filled, because a type may contain itself.
+  // The list is registered before it is filled, because a type may contain itself.
   cleaners.set(schema, made);
   made.push(
     ...schema.members.flatMap((member) => (member.kind === 'oneof' ? oneofCleaner(member) : fieldCleaner(member))),

@@ -25,7 +25,7 @@ interface ElementFacts {
   readonly tensorMapNumber: number;
   /** PyTorch's name, as in torch.float16. */
   readonly torch: string;
-  /** Triton's type of a pointer to it. */
+  /** Triton's type of a pointer to elements of this dtype. */
   readonly triton: string;
 }
 

@@ -233,8 +233,8 @@ function ctasBySmem(smem: number, sheet: ArchLimits): number {
 const roundUp = (value: number, unit: number) => Math.ceil(value / unit) * unit;
 
 /**
- * Dense tensor-core peak for a dtype in TFLOP/s. bf16 runs at fp16's rate, fp32 runs as TF32 at half of it, and formats
- * of 8 bits at twice of it (fp8 from sm_89 on).
+ * Dense tensor-core peak for a dtype in TFLOP/s. bf16 runs at fp16's rate, fp32 runs as TF32 at half that rate, and
+ * 8-bit formats run at twice that rate (fp8 from sm_89 on).
  */
 export const tensorTflops = ({ fp16TensorTflops }: Pick<DataSheet, 'fp16TensorTflops'>, dtype: TensorDtype): number =>
   fp16TensorTflops * DTYPES[dtype].tensorRate;

@@ -65,7 +65,7 @@ export function tritonTypes(manifest: Manifest, { dtype }: ResolvedVariant): str
   });
 }
 
-/** Names that an expression such as `K % 32 == 0 && N % 16 == 0` makes multiples of 16. */
+/** Names that must be multiples of 16 according to an expression such as `K % 32 == 0 && N % 16 == 0`. */
 function multiplesIn(node: ExpressionNode): string[] {
   if (node.kind !== 'binary') return [];
   const { operator, left, right } = node;

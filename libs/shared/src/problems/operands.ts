@@ -33,7 +33,7 @@ interface OperationTensors {
   needs: readonly OperandName[];
   /** Inputs that a problem may leave out, or have only in some cases. */
   takes: readonly OperandName[];
-  /** If the problem has the tensor, it is an output. */
+  /** Tensors that are outputs if the problem has them. */
   writes: readonly OperandName[];
   /** Tensors that may be inputs; the oracle computes them from the others. */
   derives: readonly OperandName[];
