@@ -89,9 +89,8 @@ FLASHCORE_DRIVER_API int flashcore_emulator_profile(char* json, size_t capacity)
 }
 
 /**
- * Marks a range of device memory for PTX kernels. 1: the guard at the start of an allocation, which makes a kernel
- * fault that touches it. 2: memory that counts as unwritten, whatever its bytes; only runs that look for races check
- * this.
+ * Marks a range of device memory for PTX kernels. 1: the guard at the start of an allocation; a kernel that touches it
+ * faults. 2: memory that counts as unwritten, whatever its bytes; only runs that look for races check this.
  */
 FLASHCORE_DRIVER_API int flashcore_emulator_mark_memory(CUdeviceptr address, uint64_t bytes, int what) {
   if (what == 1) DeviceMemory::instance().hide_start(address, bytes);

@@ -102,7 +102,7 @@ bool can_be_written(const Operand& o) {
   return o.kind == OperandKind::Register || o.kind == OperandKind::Sink || o.kind == OperandKind::Address;
 }
 
-/** An error if a rounding mode is missing that PTX requires because it has no default. */
+/** An error if a statement lacks a rounding mode for which PTX has no default. */
 std::string rounding_fault(const Statement& s) {
   static const Mods ROUNDS = {"rn", "rz", "rm", "rp", "rna", "rs", "rni", "rzi", "rmi", "rpi", "approx", "full"};
   static const Mods APPROXIMATES = {"rsqrt", "ex2", "lg2", "sin", "cos", "tanh"};

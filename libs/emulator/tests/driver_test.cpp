@@ -48,7 +48,7 @@ void test_modules() {
   expect_fault({"STATIC_SHARED_TOO_LARGE", "49152 max"});
   const char text[256] = "neither PTX nor a module\n";
   CHECK_RESULT(cuModuleLoadData(&module, text), CUDA_ERROR_INVALID_IMAGE);
-    // Loads and unloads a module many times, also while one of its launches is waiting.
+    // Loads and unloads a module many times, even while one of its launches is waiting.
   const std::string image = Kernels::bytes_of("static_shared_49152");
   for (int i = 0; i < 20; ++i) {
     CUfunction function;

@@ -412,7 +412,7 @@ class Api {
 /** What kubectl prints if the API server is unreachable or overloaded. Any other error is about the request. */
 const AWAY =
   /unable to connect|connection (?:to the server|refused|lost)|timed out|i\/o timeout|TLS handshake|EOF|stream error|etcdserver: |\((?:ServiceUnavailable|TooManyRequests|InternalError|Timeout|ServerTimeout)\)/i;
-/** The server's reasons for refusing a request, whose messages may have any words. */
+/** The API server's reasons for refusing a request. The rest of such a message may match AWAY by chance. */
 const ABOUT_REQUEST = /\((?:Invalid|BadRequest|Forbidden|NotFound|AlreadyExists|Unauthorized)\)|is invalid:/;
 
 /**

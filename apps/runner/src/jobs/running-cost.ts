@@ -3,7 +3,7 @@ import { costOf } from './fair-share.ts';
 /** A job that has its device. */
 interface Running {
   readonly owner: string;
-  /** Device time up to a time. */
+  /** Device time that the job has used until `nowMs`. */
   deviceMs(nowMs: number): number;
 }
 

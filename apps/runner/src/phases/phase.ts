@@ -33,7 +33,7 @@ export async function runPhases(
   }
 }
 
-/** Runs a phase and records its duration, also if it throws. */
+/** Runs a phase and records its duration, even if it throws. */
 async function timed(phase: VariantPhase, services: VariantServices, found: VariantFound): Promise<string | undefined> {
   const started = performance.now();
   try {

@@ -42,7 +42,7 @@ export interface TensorFile {
 
 /** Inputs of a case with the right outputs, on which rivals are checked before they are timed. */
 export interface DrawnFile {
-  /** A file as the worker writes it for a benchmark. */
+  /** The file that the worker writes for a benchmark. */
   path: string;
   /** Limits on the error by output. */
   tolerances: Readonly<Record<string, { absolute: number; relative: number }>>;

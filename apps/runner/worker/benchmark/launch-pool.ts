@@ -37,7 +37,7 @@ export interface CheckedTensor {
 export interface FoundInOutput extends Pick<CheckedTensor, 'output'> {
   roundingLimit: number;
   found: Found;
-  /** Whether memory changed that only the judge may write. */
+  /** Whether memory that only the judge may write has changed. */
   tampered: boolean;
 }
 

@@ -180,7 +180,10 @@ function drawTensor(
   { dtype, random, scale, directions, exponents, groupOf }: Drawing,
 ): Float32Array<ArrayBuffer> {
   const values = new Float32Array(heads * rowCount * columns);
-  /** Fills with noise N(0, noise) and adds `along(row)` times the head's direction, or that of `group` for all. */
+  /**
+   * Fills with noise N(0, noise), and adds `along(row)` times the direction of the head's group, or of `group` for all
+   * heads.
+   */
   const rows = (noise: number, along: (row: number, head: number) => number, group?: number): void => {
     if (noise > 0) random.fillNormal(values, noise * scale);
     const direction = directions();

@@ -395,8 +395,8 @@ function verifyVerdict(variant: VariantView | undefined, steps: number): Verdict
 }
 
 /**
- * The time at which a job's clocks stand: that of its end, also where only the list has it yet, or that at which the
- * runner was lost.
+ * The time that a job's clocks show: the job's end, even if only the list of jobs has it so far, else the time at which
+ * the runner was lost, else now.
  */
 export function clockOf({ jobs, now, lostAt }: AppState, { name, endTime, state }: ClockedJob): number {
   if (endTime !== undefined) return endTime;

@@ -164,7 +164,7 @@ export interface StructField<Value> {
 
 export type ManifestArgument =
   | PlainManifestArgument
-  /** An argument that only the variants have whose parameters fulfill `when`. */
+  /** An argument of only those variants whose parameters fulfill `when`. */
   | { kind: 'tensor'; tensor: TensorName; when: Expression }
   | { kind: 'struct'; bytes: number; fields: readonly StructField<PlainManifestArgument>[] };
 

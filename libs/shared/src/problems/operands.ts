@@ -82,7 +82,7 @@ const READ_AS: Readonly<Partial<Record<OperandName, readonly ElementDtype[]>>> =
   d_o: WITH_FP8,
   selected: ['int32'],
 };
-/** An O that a backward pass reads. */
+/** The dtypes of an O that a backward pass reads. */
 const READ_O = WITH_FP8;
 
 type RawTensors = RawProblem['tensors'];

@@ -54,8 +54,8 @@ export function worstCase({ cases, verify }: VariantView): CaseResult | undefine
 }
 
 /**
- * Says why a case failed whose largest error is within its limit: other errors are beyond smaller limits, or whole rows
- * are too far off.
+ * Says why a case failed although its largest error is within its limit: other errors are beyond smaller limits, or
+ * whole rows are too far off.
  */
 function whyWrong({ mismatches, rounding }: CaseResult): string {
   if (mismatches > 0n) return `${formatCount(mismatches)} outside`;

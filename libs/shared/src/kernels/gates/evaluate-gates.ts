@@ -117,7 +117,7 @@ export function evaluateGroup(gate: PlannedGate, answers: ReadonlyMap<string, Ga
   return result;
 }
 
-/** Whether a member reaches its target, also if its own level is off; undefined if it was not measured. */
+/** Whether a member reaches its target, even if its own level is off; undefined if it was not measured. */
 function holds({ value, verdict, comparison, target }: GateResult): boolean | undefined {
   if (verdict === Verdict.NOT_MEASURED || value === undefined) return undefined;
   return OPERATIONS[comparison as GateOperator](value, target);
