@@ -4,8 +4,8 @@
 //   node examples/foreign/check.mjs --page
 // CHECKOUTS has a clone of each repository of repositories.yaml, by its name there; --clone makes those that are not
 // there. Sources are read at the commit that repositories.yaml names, whatever is checked out. Without --compiler each
-// kernel is compiled by nvcc and by clang. --page only writes results.md from results.json. Ends with 1 if a kernel did
-// not pass that faults.yaml does not have.
+// kernel is compiled by nvcc and by clang. --page only writes results.md from results.json. Ends with 1 if a kernel
+// that faults.yaml does not list did not pass.
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import {
   chmodSync,

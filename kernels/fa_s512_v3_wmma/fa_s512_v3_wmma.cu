@@ -263,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 512 / NUM_THREADS)
       load_tile<TILE_N>(stage_smem, K + head_offset, tile * TILE_N, seq_len);
       load_tile<TILE_N>(stage_smem + KV_BYTES, V + head_offset, tile * TILE_N, seq_len);
     }
-    cp_async_commit();  // also if the group is empty, because the waits count groups
+    cp_async_commit();  // even if the group is empty, because the waits count groups
   };
   load_tile<TILE_M>(smem_address(Q_tile), Q + head_offset, q_start, seq_len);
 #pragma unroll

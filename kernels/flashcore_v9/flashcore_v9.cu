@@ -181,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
       load_tile<BLOCK_KV>(K_smem + tile % STAGES * BLOCK_KV * ROW_STRIDE, K + head_offset, tile * BLOCK_KV, seq_len);
       load_tile<BLOCK_KV>(V_smem + tile % STAGES * BLOCK_KV * ROW_STRIDE, V + head_offset, tile * BLOCK_KV, seq_len);
     }
-    cp_async_commit();  // also if the group is empty, because the wait below counts groups
+    cp_async_commit();  // even if the group is empty, because the wait below counts groups
   };
   load_tile<BLOCK_Q>(Q_smem, Q + head_offset, q_start, seq_len);
   for (int tile = 0; tile < STAGES - 1; ++tile) load_kv(tile);

@@ -277,7 +277,7 @@ __device__ __forceinline__ void attention(const Element* __restrict__ Q, const E
       load_rows<T::BLOCK_KV, T::HEAD_DIM, T::GROUP_THREADS>(K_smem, K, first_key, form.Skv, group_thread);
       load_rows<T::BLOCK_KV, T::HEAD_DIM, T::GROUP_THREADS>(K_smem + T::KV_BYTES, V, first_key, form.Skv, group_thread);
     }
-    cp_async_commit();  // also if the group is empty, because the waits count groups
+    cp_async_commit();  // even if the group is empty, because the waits count groups
   };
   load_rows<T::BLOCK_Q, T::HEAD_DIM, T::THREADS>(Q_smem, Q, first_row, form.S, threadIdx.x);
 #pragma unroll

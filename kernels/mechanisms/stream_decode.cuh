@@ -376,7 +376,7 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
 #pragma unroll
   for (int stage = 1; stage < T::STAGES; ++stage) {
     copy_tile(stage);
-    cp_async_commit();  // also if the group is empty, because the waits count groups
+    cp_async_commit();  // even if the group is empty, because the waits count groups
   }
 
   own.clear();

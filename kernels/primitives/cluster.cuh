@@ -9,7 +9,7 @@ __device__ __forceinline__ int cluster_rank() {
   return int(rank);
 }
 
-// Arrives at the cluster's barrier. Threads that wait there see all earlier writes, also those to remote shared memory.
+// Arrives at the cluster's barrier. Threads that wait there see all earlier writes, even those to remote shared memory.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;\n" ::: "memory"); }
 
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;\n" ::: "memory"); }

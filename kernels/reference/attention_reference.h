@@ -69,8 +69,8 @@ typedef struct {
   // of them.
   int32_t B, Hq, Hkv, Sq, Skv, D, Dv;
   int32_t dtype;  // of Q, K and V
-  // Head strides of K and V count key heads. With key_offsets their batch stride is not used, with a page table it is
-  // that of pages, and rows are those of a page.
+  // Head strides of K and V count key heads. With key_offsets, their batch stride is not used. With a page table, it is
+  // the stride from page to page, and rows are the rows of a page.
   flashcore_tensor q, k, v;
 
   // Ragged batches. Null: every sequence has all Sq or Skv rows, from its batch entry's first on.

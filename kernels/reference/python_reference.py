@@ -28,7 +28,7 @@ import sys
 import time
 import types
 
-# By FLASHCORE_DTYPE_* of attention_reference.h.
+# PyTorch's names of dtypes, by the numbers FLASHCORE_DTYPE_* of attention_reference.h.
 FORMATS = {
     0: "float16",
     1: "bfloat16",
@@ -730,7 +730,7 @@ STEPS = (1, 2, 3, 8)
 MOST_CASE_ELEMENTS = 2**15
 MOST_AXES = 8
 MOST_WEIGHTS = 64
-# Inputs, weights and outputs of the case that launches are timed on: the reference holds them as doubles.
+# Limit on the elements of all inputs, weights and outputs of the timed case, which the reference holds as doubles.
 MOST_ELEMENTS = 2**25
 MOST_NAMED = 32
 DRAWS = {

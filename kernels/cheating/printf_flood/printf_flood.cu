@@ -1,4 +1,4 @@
-// Cheat: it fills logs and disks, also with a line that never ends.
+// Cheat: it fills logs and disks, even with a line that never ends.
 #include "faulty/attend_row.cuh"
 #include <stdio.h>
 
