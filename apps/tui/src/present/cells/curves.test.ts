@@ -108,7 +108,7 @@ test('the word for a unit is singular if the value is 1', () => {
   ]).toEqual(['1 CTA', '2 CTAs', '1 register', '1.000 us']);
 });
 
-test('the cursor of a heat map brackets its block and keeps the marks', () => {
+test('the block under the cursor of a heat map is in brackets and keeps its mark', () => {
   const data = {
     rows: 4,
     columns: 2,
