@@ -27,7 +27,7 @@ constexpr int KV_BYTES = TILE_N * ROW_BYTES, STAGE_BYTES = 2 * KV_BYTES;
 static_assert(NUM_THREADS == TILE_M / WARP_M * WARP, "a warp takes WARP_M query rows");
 static_assert(SMEM_BYTES == TILE_M * ROW_BYTES + STAGES * STAGE_BYTES, "Q, and K and V of each stage");
 constexpr float LOG2_E = 1.4426950408889634f;
-constexpr float NO_ROW_MAX = -1e30f;  // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is no NaN
+constexpr float NO_ROW_MAX = -1e30f;  // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is not NaN
 constexpr unsigned FULL_WARP = 0xffffffffu;
 static_assert(TILE_M % 32 == 0 && TILE_N % 32 == 0, "fragments take every fourth row of 32");
 static_assert(TILE_K % MMA_K == 0 && TILE_K <= TILE_N && TILE_K <= HEAD_DIM, "a step lies within a tile");

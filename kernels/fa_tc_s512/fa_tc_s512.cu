@@ -19,7 +19,7 @@ constexpr int WARP = 32;
 constexpr int HEAD_DIM = 64;
 constexpr int VECTOR = 8;  // halves in 16 bytes
 constexpr float LOG2_E = 1.4426950408889634f;
-constexpr float NO_ROW_MAX = -1e30f;  // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is no NaN
+constexpr float NO_ROW_MAX = -1e30f;  // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is not NaN
 constexpr unsigned FULL_WARP = 0xffffffffu;
 
 // Like CuTe's Swizzle: XORs the BITS bits that are SHIFT above bit BASE into the bits from BASE on. On rows of 64

@@ -11,7 +11,7 @@
 #include "tiling.cuh"
 
 constexpr int PAIR = 10;  // first named barrier for merging; one for each warpgroup that hands over
-constexpr float NO_ROW_MAX = -1e30f;  // below every logit that is not absurd, and finite: (-inf) - NO_ROW_MAX is no NaN
+constexpr float NO_ROW_MAX = -1e30f;  // below every realistic logit, and finite: (-inf) - NO_ROW_MAX is not NaN
 
 // Loads this warpgroup's 64 rows of Q as A operands, so that products read only K from shared memory.
 template <class T>

@@ -17,7 +17,7 @@ namespace register_rows {
 
 constexpr int WARP = 32, MMA_M = 16, MMA_N = 8, MMA_K = 16;
 constexpr float LOG2_E = 1.4426950408889634f;
-constexpr float NO_ROW_MAX = -1e30f;  // below every logit that is not absurd, and finite: (-inf) - NO_ROW_MAX is no NaN
+constexpr float NO_ROW_MAX = -1e30f;  // below every realistic logit, and finite: (-inf) - NO_ROW_MAX is not NaN
 
 // The constants that follow from a CTA's tiling CUT: CUT::WARPS_Q x CUT::WARPS_KV warps; each takes WARP_Q query rows
 // and every WARPS_KV-th tile of BLOCK_KV keys.

@@ -195,7 +195,7 @@ struct Part {
   std::vector<float> errors;
 };
 
-// Adds the results of heads that follow those of `c`.
+// Adds the results of a part to those in `c`. The part's heads follow the heads that `c` already has.
 void append(const Comparison& c, const Part& part) {
   const auto found = static_cast<int64_t>(c.figures[FLASHCORE_COMPARED_MISMATCHES]);
   for (int64_t i = found; i < c.listed; ++i) c.first[i] = part.first[i - found];

@@ -139,7 +139,10 @@ interface Tolerances {
   dtype: TensorDtype;
 }
 
-/** A request's own numbers never get a profile's name, because passing them is different from passing the profile. */
+/**
+ * A tolerance with other numbers than the profile's gets no profile name, because a result within it says nothing about
+ * the profile.
+ */
 export function chooseTolerance(asked: Tolerance | undefined, { cases, dtype }: Tolerances): VerifySpec['tolerance'] {
   const profile = asked?.profile || cases.defaults.tolerance;
   const { atol, rtol } = toleranceProfile(cases, profile, dtype);
