@@ -1,6 +1,6 @@
 /**
- * `npm run test:part -- K/N`: runs part K of N of the long tests. Together, all N parts run what `npm run test:all` runs
- * beyond `npm test`. Options after K/N go to vitest.
+ * `npm run test:part -- K/N`: runs part K of N of the long tests. Together, all N parts run what `npm run test:all`
+ * runs beyond `npm test`. Options after K/N go to vitest.
  */
 import { spawnSync } from 'node:child_process';
 import { isLong, partOf, testFiles } from './long-tests.ts';

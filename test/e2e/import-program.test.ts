@@ -216,6 +216,9 @@ test.skipIf(!able)(
     mkdirSync(join(source, 'L1/row_norm'), { recursive: true });
     writeFileSync(join(source, 'L1/row_norm/definition.json'), JSON.stringify(DEFINITION));
     writeFileSync(join(source, 'L1/row_norm/workload.jsonl'), WORKLOADS.join('\n'));
+    // A second try of this test finds the first try's folders.
+    for (const id of ['set_scale', 'l1_row_norm'])
+      rmSync(join(repository, 'problems', id), { recursive: true, force: true });
     const imported = (form: string) => {
       const { stdout, stderr } = faTui('problem', 'import', source, '--from', form, '--to', 'problems', '--json');
       if (stdout === '') throw new Error(stderr);
