@@ -3,7 +3,7 @@ import type { RunnerClient } from '@flashcore/shared/client';
 import { GetJobResponseSchema, ListChampionsResponseSchema, type JobEvent } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { rowText } from '../present/cells/row.ts';
-import { COMPARE_HEAD_ROWS, comparePane } from '../screens/pinned/pinned-pages.ts';
+import { compareHeadRows, comparePane } from '../screens/pinned/pinned-pages.ts';
 import { Store } from '../session/store.ts';
 import { initialState, type ComparePage } from '../state/app-state.ts';
 import { samplesOf } from '../state/pinned.ts';
@@ -70,7 +70,7 @@ function screenRows(): string[] {
   const rows = (page: ComparePage): string[] => {
     const state = { ...store.state, ui: { ...store.state.ui, comparePage: page } };
     return comparePane(state, { width: 190, height: 88 })
-      .body.slice(COMPARE_HEAD_ROWS)
+      .body.slice(compareHeadRows(state, { width: 190 }))
       .map((row) => rowText(row).replace('▸', ' '));
   };
   return [

@@ -3,14 +3,14 @@ import { JobState, FlashcoreError } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { fact, facts, heading, notice, tableOf, type Block, type Fact } from '../present/blocks.ts';
 import { counted } from '../present/numbers.ts';
-import { figureBlocks, timeColumns, type Sides } from '../present/sections/paired.ts';
+import { differText, figureBlocks, timeColumns, type Sides } from '../present/sections/paired.ts';
 import { jobTitle, shortName } from '../present/words.ts';
 import { resolveJobName } from '../session/job-name.ts';
 import { readSamples, readSources } from '../session/read-comparison.ts';
 import type { Store } from '../session/store.ts';
 import { replacedBy } from '../state/decision.ts';
 import type { JobView } from '../state/job-view.ts';
-import { comparedJob, comparisonOf, type ComparedJob, type PinnedComparison } from '../state/pinned.ts';
+import { comparedJob, comparisonOf, problemsDiffer, type ComparedJob, type PinnedComparison } from '../state/pinned.ts';
 import { figureGroups, pairedTime } from '../state/pinned-figures.ts';
 import { variantsOf } from '../state/selectors.ts';
 import { countLines, sourceChanges, type ChangedFile } from '../state/source-changes.ts';
@@ -88,11 +88,13 @@ async function championOf(
 function blocksOf(comparison: PinnedComparison, sources: ChangedFile[] | string, sides: Sides): Block[] {
   const { pinned, shown, pairs } = comparison;
   const times = pairs.map(pairedTime);
+  const differ = problemsDiffer(comparison);
   return [
     heading(
       `${jobTitle(shown.job)} ${shortName(shown.job.name)} next to ${jobTitle(pinned.job)} ${shortName(pinned.job.name)}`,
     ),
     facts(sideFact(sides.before, pinned.job), sideFact(sides.after, shown.job)),
+    ...(differ === undefined ? [] : [notice(differText(differ), 'warn')]),
     ...(times.length === 0
       ? [notice('They have no measured shape in common.', 'dim')]
       : [tableOf(timeColumns(sides), times)]),
@@ -109,7 +111,7 @@ function sourceBlocks(files: ChangedFile[] | string, { before, after }: Sides): 
   if (typeof files === 'string') return [heading('Source'), notice(files, 'dim')];
   const { added, removed } = countLines(files);
   return [
-    heading('Source', `${counted(files.length, 'file')} changed, +${added} -${removed}`),
+    heading('Source', `${counted(files.length, 'compiled file')} changed, +${added} -${removed}`),
     { kind: 'verbatim', lines: files.flatMap((file) => diffLines(file, before, after)) },
   ];
 }
@@ -129,8 +131,8 @@ function documentOf(comparison: PinnedComparison, files: ChangedFile[] | string)
     before: sideOf(pinned),
     after: sideOf(shown),
     times: pairs.map(pairedTime),
-    figures: figureGroups(comparison).flatMap(({ title, figures }) =>
-      figures.map(({ name, before, after, unit }) => ({ group: title, name, before, after, unit })),
+    figures: figureGroups(comparison).flatMap(({ title, figures, notCompared }) =>
+      figures.map(({ name, before, after, unit }) => ({ group: title, name, before, after, unit, notCompared })),
     ),
     sources:
       typeof files === 'string'

@@ -1,6 +1,6 @@
 /** The eight views by id, and the scroll limits of views without a cursor. */
 import type { AppState, ViewId } from '../state/app-state.ts';
-import { COMPARE_HEAD_ROWS, comparePageRows } from './pinned/pinned-pages.ts';
+import { compareHeadRows, comparePageRows } from './pinned/pinned-pages.ts';
 import { correctnessView } from './correct/correctness.ts';
 import { gatesView } from './gates/gates.ts';
 import { hostRows, hostView } from './runner/host.ts';
@@ -43,8 +43,8 @@ export const PANE_FUNCTIONS: Record<PaneId, View> = {
 
 /** The largest first row of a view that scrolls as a whole; undefined for the other views. */
 export function scrollLimit(state: AppState, view: ViewId, { width, height }: Size): number | undefined {
-  const compared = view === 'latency' && state.ui.comparing ? comparePageRows(state, { width, height }) : undefined;
-  if (compared !== undefined) return Math.max(0, compared.length - (height - COMPARE_HEAD_ROWS));
+  const compared = view === 'latency' && state.ui.comparing ? comparePageRows(state, { width }) : undefined;
+  if (compared !== undefined) return Math.max(0, compared.length - (height - compareHeadRows(state, { width })));
   if (view !== 'profile' && view !== 'host') return undefined;
   const rows = view === 'profile' ? profileRows(state, width) : hostRows(state, width);
   return Math.max(0, rows.length - height);

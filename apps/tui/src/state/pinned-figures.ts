@@ -3,23 +3,48 @@ import { Verdict, type Metric } from '@flashcore/shared/contract';
 import { EMULATOR_TIMES, entryOf } from '@flashcore/shared/text';
 import { formatBytes, formatError, formatMicroseconds, formatNumber } from '../present/numbers.ts';
 import type { FigureGroup, PairedFigure, PairedTime } from '../present/sections/paired.ts';
-import { mostOf, type LatencyPair, type PinnedComparison } from './pinned.ts';
+import { mostOf, problemsDiffer, type ComparedJob, type LatencyPair, type PinnedComparison } from './pinned.ts';
 import type { VariantView } from './job-view.ts';
 import { MODE_WORDS, shapeShort } from '../present/words.ts';
 
 const LATENCY = 'Latency, p50';
 const NOT_IN_BOTH = 'not measured in both';
 
-export const figureGroups = (comparison: PinnedComparison): FigureGroup[] => [
-  {
-    title: LATENCY,
-    figures: latencyFigures(comparison),
-    missing: comparison.pairs.length > 0 ? `not compared: ${EMULATOR_TIMES}` : NOT_IN_BOTH,
-  },
-  { title: 'Build', figures: buildFigures(comparison), missing: NOT_IN_BOTH },
-  { title: 'Correctness', figures: errorFigures(comparison), missing: NOT_IN_BOTH },
-  { title: 'Hardware counters', figures: counterFigures(comparison), missing: NOT_IN_BOTH },
-];
+export function figureGroups(comparison: PinnedComparison): FigureGroup[] {
+  const differ = problemsDiffer(comparison);
+  const group = (title: string, figures: readonly PairedFigure[], notCompared = differ): FigureGroup => ({
+    title,
+    figures,
+    missing: NOT_IN_BOTH,
+    notCompared: differ ?? notCompared,
+  });
+  return [
+    {
+      ...group(LATENCY, latencyFigures(comparison)),
+      missing: comparison.pairs.length > 0 ? `not compared: ${differ ?? EMULATOR_TIMES}` : NOT_IN_BOTH,
+    },
+    group('Build', buildFigures(comparison)),
+    group('Correctness', errorFigures(comparison), inputsDiffer(comparison)),
+    group('Hardware counters', counterFigures(comparison), launchesDiffer(comparison)),
+  ];
+}
+
+/** Errors of two jobs can be compared only on the same cases and the same inputs. */
+function inputsDiffer({ pinned, shown }: PinnedComparison): string | undefined {
+  const casesOf = ({ cases }: VariantView): string => cases.map(({ shape }) => shapeShort(shape)).join(' ');
+  if (casesOf(pinned.variant) !== casesOf(shown.variant)) return 'the jobs ran different cases';
+  const inputsOf = ({ job: { provenance }, variant: { verify } }: ComparedJob): string =>
+    [provenance?.inputsVersion, ...(verify?.seeds ?? [])].join(' ');
+  return inputsOf(pinned) === inputsOf(shown) ? undefined : 'each job drew its own random inputs';
+}
+
+/** Counters are of one launch, so they depend on its device and shape. */
+function launchesDiffer({ pinned, shown }: PinnedComparison): string | undefined {
+  const [pinnedDevice, shownDevice] = [pinned, shown].map(({ job: { device } }) => device?.name ?? 'another device');
+  if (pinnedDevice !== shownDevice) return `profiled on ${pinnedDevice} and on ${shownDevice}`;
+  const [before, after] = [pinned, shown].map(({ variant: { profile } }) => shapeShort(profile?.shape));
+  return before === after ? undefined : `profiled at ${before ?? ''} and at ${after ?? ''}`;
+}
 
 export const pairedTime = ({ pinned, shown, ratio, verdict, notCompared }: LatencyPair): PairedTime => ({
   shape: shapeShort(shown.shape),
@@ -35,12 +60,13 @@ export const pairedTime = ({ pinned, shown, ratio, verdict, notCompared }: Laten
 const latencyFigures = ({ pairs }: PinnedComparison): PairedFigure[] =>
   pairs
     .filter(({ pinned, shown }) => !pinned.simulated && !shown.simulated)
-    .map(({ pinned, shown }) => ({
+    .map(({ pinned, shown, notCompared }) => ({
       name: `${shapeShort(pinned.shape)} ${MODE_WORDS[pinned.mode]}`,
       before: pinned.latency?.p50Us,
       after: shown.latency?.p50Us,
       format: (value) => formatMicroseconds(value, pinned.latency?.p50Us),
       better: 'less',
+      isNotCompared: notCompared !== undefined,
     }));
 
 function buildFigures({ pinned: { variant: pinned }, shown: { variant: shown } }: PinnedComparison): PairedFigure[] {
@@ -62,12 +88,15 @@ function buildFigures({ pinned: { variant: pinned }, shown: { variant: shown } }
     figure('stack', ({ stackBytes }) => stackBytes, formatBytes, 'less'),
     figure('threads/CTA', ({ threadsPerCta }) => threadsPerCta, formatNumber, undefined),
     figure('CTAs/SM', ({ ctasPerSm }) => ctasPerSm, formatNumber, 'more'),
-    figure(
-      'occupancy',
-      ({ occupancyPercent }) => occupancyPercent,
-      (value) => `${formatNumber(Math.round(value * 10) / 10)} %`,
-      'more',
-    ),
+    {
+      ...figure(
+        'occupancy',
+        ({ occupancyPercent }) => occupancyPercent,
+        (value) => `${formatNumber(Math.round(value * 10) / 10)} %`,
+        'more',
+      ),
+      isPercent: true,
+    },
   ];
 }
 
@@ -110,6 +139,7 @@ function counterFigures({ pinned: { variant: pinned }, shown: { variant: shown }
             // Counts keep all their digits, so that the two counts differ by exactly the difference shown.
             format: (given: number) => formatNumber(Number.isInteger(given) ? given : Number(given.toPrecision(4))),
             unit: unit.replace('instructions', 'instr.'),
+            isPercent: unit === '%',
             better: entryOf(BETTER, name),
           },
         ];

@@ -5,7 +5,7 @@
 import { ArtifactKind, type Artifact, type EntryResources, type ProfileResult } from '@flashcore/shared/contract';
 import { ratioInterval } from '@flashcore/shared/statistics';
 import { entryOf } from '@flashcore/shared/text';
-import { formatShape } from '@flashcore/shared/kernels';
+import { formatShape, recordedDtype, recordedProblem } from '@flashcore/shared/kernels';
 import type { PairedVerdict } from '../present/sections/paired.ts';
 import type { AppState } from './app-state.ts';
 import type { BenchmarkView, JobView, VariantView } from './job-view.ts';
@@ -45,13 +45,30 @@ export function comparisonOf(
   state: Pick<AppState, 'samples'>,
   { pinned, shown }: Pick<PinnedComparison, 'pinned' | 'shown'>,
 ): PinnedComparison {
-  const pairs = shown.variant.benchmarks.flatMap((own) => {
+  const differ = problemsDiffer({ pinned, shown });
+  const pairs = shown.variant.benchmarks.flatMap((own): LatencyPair[] => {
     const other = pinned.variant.benchmarks.find(({ key }) => key === own.key);
-    return other === undefined || own.subject !== 'candidate'
-      ? []
-      : [pairOf(state, [pinned.job, other], [shown.job, own])];
+    if (other === undefined || own.subject !== 'candidate') return [];
+    if (differ !== undefined) return [{ pinned: other, shown: own, notCompared: differ }];
+    return [pairOf(state, [pinned.job, other], [shown.job, own])];
   });
   return { pinned, shown, pairs };
+}
+
+/**
+ * Why the figures of the two jobs are not figures of the same work, such as "different problems: rmsnorm and
+ * attention"; undefined if they are.
+ */
+export function problemsDiffer({ pinned, shown }: Pick<PinnedComparison, 'pinned' | 'shown'>): string | undefined {
+  const [before, after] = [pinned, shown].map(({ job: { provenance } }) => ({
+    problem: provenance && recordedProblem(provenance.problem),
+    dtype: provenance && recordedDtype(provenance.dtype),
+  }));
+  if (before?.problem !== after?.problem && before?.problem !== undefined && after?.problem !== undefined)
+    return `different problems: ${before.problem} and ${after.problem}`;
+  if (before?.dtype !== after?.dtype && before?.dtype !== undefined && after?.dtype !== undefined)
+    return `different dtypes: ${before.dtype} and ${after.dtype}`;
+  return undefined;
 }
 
 export const comparedJob = (job: JobView | undefined, variant: VariantView | undefined): ComparedJob | undefined =>
@@ -66,6 +83,8 @@ function pairOf(
   if (pinned.simulated || shown.simulated) return notCompared('simulated, not GPU times');
   if (pinnedJob.device?.name !== shownJob.device?.name)
     return notCompared(`other device: ${pinnedJob.device?.name ?? 'unknown'}`);
+  const [pinnedProtocol, shownProtocol] = [pinnedJob, shownJob].map(({ provenance }) => provenance?.protocol);
+  if (pinnedProtocol !== shownProtocol) return notCompared(`other protocol: ${pinnedProtocol ?? 'unknown'}`);
   const [pinnedSamples, shownSamples] = [pinned, shown].map(({ result }) =>
     entryOf(samples, result?.samples?.sha256 ?? ''),
   );
@@ -133,10 +152,11 @@ export function changedSources({ pinned, shown }: Pick<PinnedComparison, 'pinned
   );
 }
 
-/** The profile of the pinned job, if that is another job and profiled the same shape. */
+/** The profile of the pinned job, if that is another job and profiled the same shape of the same problem. */
 export function pinnedProfile(state: AppState): ProfileResult | undefined {
   const comparison = pinnedComparison(state);
   if (comparison === undefined || comparison.pinned.job === comparison.shown.job) return undefined;
+  if (problemsDiffer(comparison) !== undefined) return undefined;
   const [before, now] = [comparison.pinned.variant.profile, comparison.shown.variant.profile];
   return before?.shape && now?.shape && formatShape(before.shape) === formatShape(now.shape) ? before : undefined;
 }

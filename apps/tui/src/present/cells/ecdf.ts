@@ -10,21 +10,37 @@ import { run, type Role, type Row } from './row.ts';
 interface EcdfCurve {
   readonly data: HistogramData;
   readonly role: Role;
+  /** True to draw only every other dot, so that two curves can be told apart without colors. */
+  readonly isDotted?: boolean;
 }
+
+/** The ends of an axis of times, microseconds. */
+export interface TimeAxis {
+  readonly low: number;
+  readonly high: number;
+}
+
+/** The axis that ends where the bins of the curves end. */
+const axisOf = (curves: readonly EcdfCurve[]): TimeAxis => ({
+  low: Math.min(...curves.map(({ data }) => data.low)),
+  high: Math.max(...curves.map(({ data }) => data.low + data.binWidth * data.counts.length)),
+});
 
 /**
  * Exactly `height` rows of `width` cells (at least 4): the curves and the axis values, with lines at 50, 90 and 99 %.
- * Samples below the bins raise the start of a curve; samples above them keep its end below 100 %.
+ * Samples below the bins raise the start of a curve; samples above them keep its end below 100 %. `axis` is absent if
+ * no other plot has the same axis.
  */
-export function ecdf(curves: readonly EcdfCurve[], { width, height }: { width: number; height: number }): Row[] {
-  const low = Math.min(...curves.map(({ data }) => data.low));
-  const high = Math.max(...curves.map(({ data }) => data.low + data.binWidth * data.counts.length));
+export function ecdf(
+  curves: readonly EcdfCurve[],
+  { width, height, axis = axisOf(curves) }: { width: number; height: number; axis?: TimeAxis },
+): Row[] {
+  const { low, high } = axis;
   const canvas = new Canvas({ width, height: height - 1 });
   const levelY = (share: number): number => Math.round((1 - share) * (canvas.dotRows - 1));
   for (const share of [0.5, 0.9, 0.99])
     canvas.line([0, levelY(share)], [canvas.dotColumns - 1, levelY(share)], 'axis', 4);
-  for (const { data, role } of curves)
-    drawCurve(canvas, { data, role, low, span: Math.max(high - low, Number.EPSILON), levelY });
+  for (const curve of curves) drawCurve(canvas, { ...curve, low, span: Math.max(high - low, Number.EPSILON), levelY });
   for (const [share, label] of [
     [1, '100 %'],
     [0.5, '50 %'],
@@ -33,13 +49,16 @@ export function ecdf(curves: readonly EcdfCurve[], { width, height }: { width: n
   return [...canvas.rows(), [run(axisValues(low, high, width), 'dim')]];
 }
 
+/** One dot of each so many is drawn. */
+const DOTTED = 3;
+
 interface Drawing extends EcdfCurve {
   readonly low: number;
   readonly span: number;
   readonly levelY: (share: number) => number;
 }
 
-function drawCurve(canvas: Canvas, { data, role, low, span, levelY }: Drawing): void {
+function drawCurve(canvas: Canvas, { data, role, low, span, levelY, isDotted = false }: Drawing): void {
   const all = data.underflow + data.overflow + data.counts.reduce((sum, count) => sum + count, 0);
   if (all === 0) return;
   const columnOf = (value: number): number => Math.round(((value - low) / span) * (canvas.dotColumns - 1));
@@ -48,10 +67,10 @@ function drawCurve(canvas: Canvas, { data, role, low, span, levelY }: Drawing): 
   data.counts.forEach((count, bin) => {
     below += count;
     const next = [columnOf(data.low + (bin + 1) * data.binWidth), levelY(below / all)] as const;
-    canvas.line(at, next, role);
+    canvas.line(at, next, role, isDotted ? DOTTED : 1);
     at = next;
   });
-  canvas.line(at, [canvas.dotColumns - 1, at[1]], role);
+  canvas.line(at, [canvas.dotColumns - 1, at[1]], role, isDotted ? DOTTED : 1);
 }
 
 /** The first, middle and last value of an axis, as its lower row. */

@@ -2,7 +2,7 @@
  * Two latency histograms over one axis: the bars of the first grow up from the axis, and the bars of the second grow
  * down.
  */
-import { axisValues } from './ecdf.ts';
+import { axisValues, type TimeAxis } from './ecdf.ts';
 import { run, type Row } from './row.ts';
 import type { HistogramData } from './histogram.ts';
 
@@ -27,10 +27,7 @@ interface MirroredSize {
  * and as a cell. Each side is scaled to its own highest bar.
  */
 export function mirroredHistogram({ upper, lower }: Mirrored, { width, height, medians }: MirroredSize): Row[] {
-  let { bins, above, below, countCells, cells } = laidOut({ upper, lower }, width, width);
-  // If there are more bins than cells, some bins would be hidden. Merging bins raises the counts, whose axis may then
-  // need another cell.
-  while (bins.count > cells) ({ bins, above, below, countCells, cells } = laidOut({ upper, lower }, width, cells));
+  const { bins, above, below, countCells, cells } = layout({ upper, lower }, width);
   const barRows = Math.max(2, height - 2);
   const [rowsAbove, rowsBelow] = [Math.ceil(barRows / 2), Math.floor(barRows / 2)];
   const columnOf = (value: number): number =>
@@ -55,6 +52,20 @@ export function mirroredHistogram({ upper, lower }: Mirrored, { width, height, m
     ...counted(barsOf(columns(below), rowsBelow, DOWN), below, { role: 'barAlternative', highest: rowsBelow - 1 }),
     [run(' '.repeat(countCells)), run(axisValues(bins.low, bins.low + bins.span, cells), 'dim')],
   ];
+}
+
+/** The axis of the histogram of that width, and the cells left of it, for a plot below it. */
+export function mirroredAxis(both: Mirrored, width: number): { readonly axis: TimeAxis; readonly margin: number } {
+  const { bins, countCells } = layout(both, width);
+  return { axis: { low: bins.low, high: bins.low + bins.span }, margin: countCells };
+}
+
+function layout(both: Mirrored, width: number) {
+  let laid = laidOut(both, width, width);
+  // If there are more bins than cells, some bins would be hidden. Merging bins raises the counts, whose axis may then
+  // need another cell.
+  while (laid.bins.count > laid.cells) laid = laidOut(both, width, laid.cells);
+  return laid;
 }
 
 /** Both histograms in at most `mostBins` bins, and the shares of `width` for counts and for bars. */

@@ -16,6 +16,10 @@ export interface PairedFigure {
   readonly format: (value: number) => string;
   /** The unit of a counter; the format of other figures includes the unit. */
   readonly unit?: string;
+  /** True for a share in percent, whose change is given in percentage points. */
+  readonly isPercent?: boolean;
+  /** True if the two values are shown without their change. */
+  readonly isNotCompared?: boolean;
   /** The better direction; absent if there is none. */
   readonly better?: 'less' | 'more' | undefined;
 }
@@ -25,7 +29,13 @@ export interface FigureGroup {
   readonly figures: readonly PairedFigure[];
   /** The reason why the group has no figures. */
   readonly missing: string;
+  /** The reason why the two jobs' figures are shown without their change. */
+  readonly notCompared?: string | undefined;
 }
+
+/** Says that the figures of two jobs are side by side only; `differ` is the reason. */
+export const differText = (differ: string): string =>
+  `${differ.charAt(0).toUpperCase()}${differ.slice(1)}. The figures are side by side, and no change is given.`;
 
 export type PairedVerdict = 'faster' | 'slower' | 'no difference shown';
 
@@ -71,11 +81,12 @@ export const timeColumns = ({ before, after }: Sides): Column<PairedTime>[] => [
 const timeText = (value: number | undefined, like: number | undefined): string =>
   value === undefined ? '-' : formatMicroseconds(value, like);
 
+const CHANGE_COLUMN: Column<PairedFigure> = { title: 'change', align: 'right', cell: changePiece };
+
 const figureColumns = ({ before, after }: Sides): Column<PairedFigure>[] => [
   { title: 'figure', cell: ({ name }) => name, shrinkTo: 27 },
   { title: before, align: 'right', cell: (figure) => valuePiece(figure.before, figure.format) },
   { title: after, align: 'right', cell: (figure) => valuePiece(figure.after, figure.format) },
-  { title: 'change', align: 'right', cell: changePiece },
 ];
 
 const UNIT_COLUMN: Column<PairedFigure> = { title: 'unit', drop: 1, cell: ({ unit = '' }) => piece(unit, 'dim') };
@@ -83,23 +94,29 @@ const UNIT_COLUMN: Column<PairedFigure> = { title: 'unit', drop: 1, cell: ({ uni
 const valuePiece = (value: number | undefined, format: PairedFigure['format']): Piece =>
   value === undefined ? piece('not measured', 'dim') : piece(format(value));
 
-function changePiece({ before, after, better }: PairedFigure): Piece {
+function changePiece({ before, after, better, format, isPercent, isNotCompared }: PairedFigure): Piece {
   if (before === undefined || after === undefined) return piece('');
+  if (isNotCompared) return piece('not compared', 'dim');
   if (before === after) return piece('same', 'dim');
   const improved = after < before === (better === 'less');
-  const text =
-    before === 0
-      ? `${after > 0 ? '+' : ''}${formatNumber(after)}`
-      : `${after > before ? '+' : ''}${formatNumber(Number((((after - before) / Math.abs(before)) * 100).toPrecision(3)))} %`;
+  const sign = after > before ? '+' : '';
+  const rounded = (value: number): string => formatNumber(Number(value.toPrecision(3)));
+  let text = `${sign}${rounded(((after - before) / Math.abs(before)) * 100)} %`;
+  if (before === 0) text = `${sign}${format(after)}`;
+  if (isPercent) text = `${sign}${rounded(after - before)} points`;
   if (better === undefined) return piece(text);
   return piece(text, improved ? 'good' : 'bad');
 }
 
 /** Every group under its title. */
 export const figureBlocks = (groups: readonly FigureGroup[], sides: Sides): Block[] =>
-  groups.flatMap(({ title, figures, missing }): Block[] => {
+  groups.flatMap(({ title, figures, missing, notCompared }): Block[] => {
     if (figures.length === 0) return [heading(title), notice(missing, 'dim')];
-    const columns = figureColumns(sides);
     const hasUnits = figures.some(({ unit }) => unit !== undefined);
-    return [heading(title), tableOf(hasUnits ? [...columns, UNIT_COLUMN] : columns, figures)];
+    const columns = [
+      ...figureColumns(sides),
+      ...(notCompared === undefined ? [CHANGE_COLUMN] : []),
+      ...(hasUnits ? [UNIT_COLUMN] : []),
+    ];
+    return [heading(title, notCompared && `not compared: ${notCompared}`), tableOf(columns, figures)];
   });

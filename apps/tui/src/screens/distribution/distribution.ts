@@ -4,20 +4,20 @@
  */
 import { TimingMode } from '@flashcore/shared/contract';
 import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
-import { fact, facts, notice } from '../../present/blocks.ts';
+import { fact, facts, notice, type Fact } from '../../present/blocks.ts';
 import { sampleStrip, sparkline } from '../../present/cells/bars.ts';
 import { blockRows } from '../../present/cells/cells-painter.ts';
 import { ecdf } from '../../present/cells/ecdf.ts';
-import { formatMicroseconds } from '../../present/numbers.ts';
+import { counted, formatMicroseconds } from '../../present/numbers.ts';
 import { histogram, histogramData, type HistogramData } from '../../present/cells/histogram.ts';
-import { flowRows, run, textRow, type Row } from '../../present/cells/row.ts';
+import { fitRow, flowRows, run, textRow, type Row } from '../../present/cells/row.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView } from '../../state/job-view.ts';
 import { attachedJob, lastRunsOf } from '../../state/selectors.ts';
 import { STOP_WORDS, marksOf, spreadFacts } from '../../present/sections/timings.ts';
 import { notMeasured, MODE_WORDS, caseText } from '../../present/words.ts';
 import { beside, pageOf, type Size } from '../pane/view.ts';
-import { mirroredHistogram } from '../../present/cells/mirrored.ts';
+import { mirroredAxis, mirroredHistogram } from '../../present/cells/mirrored.ts';
 
 const SIDE_BY_SIDE = 76;
 const LEAST_PLOT = 5;
@@ -119,9 +119,19 @@ function lastRuns(state: AppState, { mode, subject, simulated }: BenchmarkView, 
   ];
 }
 
-function resultFacts({ result, latency }: BenchmarkView, width: number): Row[] {
+/** Explains the numbers at the ends of the histogram's axis. */
+function beyondFacts({ histogram: bins }: Pick<BenchmarkView, 'histogram'>): Fact[] {
+  const { underflow = 0, overflow = 0 } = bins ?? {};
+  return [
+    ...(underflow > 0 ? [fact(`<${underflow}`, `${counted(underflow, 'sample')} below the axis`)] : []),
+    ...(overflow > 0 ? [fact(`>${overflow}`, `${counted(overflow, 'sample')} above the axis`)] : []),
+  ];
+}
+
+function resultFacts({ result, latency, histogram: bins }: BenchmarkView, width: number): Row[] {
   const figures = facts(
     ...spreadFacts({ latency }),
+    ...beyondFacts({ histogram: bins }),
     result && fact('stopped', STOP_WORDS[result.stopReason]),
     result && fact('output', result.outputCheck),
   );
@@ -144,23 +154,38 @@ interface Distributions {
   upper: HistogramData;
   lower: HistogramData;
   medians: readonly [number, number];
+  /** What the upper and the lower distribution are of. */
+  names: readonly [string, string];
 }
 
 /**
  * Two distributions over one axis: mirrored histograms and, if there is room, both ECDFs below them. `upper` is drawn
  * above the axis; medians in the same order, microseconds.
  */
-export function twoDistributions({ upper, lower, medians }: Distributions, { width, height }: Size): Row[] {
+export function twoDistributions({ upper, lower, medians, names }: Distributions, { width, height }: Size): Row[] {
   if (height < LEAST_BOTH) return mirroredHistogram({ upper, lower }, { width, height, medians });
   const mirrored = Math.min(MOST_A_PLOT, Math.ceil(height * 0.55));
+  const { axis, margin } = mirroredAxis({ upper, lower }, width);
+  const curves = ecdf(
+    [
+      { data: upper, role: 'bar' },
+      { data: lower, role: 'barAlternative', isDotted: true },
+    ],
+    { width: width - margin, height: Math.min(MOST_A_PLOT, height - mirrored - 1), axis },
+  );
   return [
     ...mirroredHistogram({ upper, lower }, { width, height: mirrored, medians }),
-    ...ecdf(
+    fitRow(
       [
-        { data: upper, role: 'bar' },
-        { data: lower, role: 'barAlternative' },
+        run(' '.repeat(margin)),
+        run('⠤⠤⠤ ', 'bar'),
+        run(names[0], 'dim'),
+        run('   ⠄⠄⠄ ', 'barAlternative'),
+        run(names[1], 'dim'),
+        run('   share of samples up to a time', 'dim'),
       ],
-      { width, height: Math.min(MOST_A_PLOT, height - mirrored) },
+      width,
     ),
+    ...curves.map((row): Row => [run(' '.repeat(margin)), ...row]),
   ];
 }

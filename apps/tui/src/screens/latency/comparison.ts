@@ -50,7 +50,11 @@ export function comparisonDetail(
     return [title, ...facts, [run('distributions come with the result of the shape', 'dim')]].slice(0, height);
   const room = Math.min(MOST_ROWS, Math.max(5, height - 1 - facts.length));
   const medians = [result?.candidate?.p50Us ?? 0, result?.champion?.p50Us ?? 0] as const;
-  return [title, ...facts, ...twoDistributions({ upper, lower, medians }, { width, height: room })].slice(0, height);
+  return [
+    title,
+    ...facts,
+    ...twoDistributions({ upper, lower, medians, names: ['candidate', 'champion'] }, { width, height: room }),
+  ].slice(0, height);
 }
 
 function factRows({

@@ -6,9 +6,15 @@ import { formatMicroseconds } from '../../present/numbers.ts';
 import { cutCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
 import { blockRows } from '../../present/cells/cells-painter.ts';
-import { PAIRED_ROLES, figureBlocks, timeColumns } from '../../present/sections/paired.ts';
+import { PAIRED_ROLES, differText, figureBlocks, timeColumns } from '../../present/sections/paired.ts';
 import { COMPARE_PAGES, type AppState, type ComparePage } from '../../state/app-state.ts';
-import { pinnedComparison, type ComparedJob, type PinnedComparison, type LatencyPair } from '../../state/pinned.ts';
+import {
+  pinnedComparison,
+  problemsDiffer,
+  type ComparedJob,
+  type PinnedComparison,
+  type LatencyPair,
+} from '../../state/pinned.ts';
 import { MODE_WORDS, jobTitle, shapeShort, shortName } from '../../present/words.ts';
 import { figureGroups, pairedTime } from '../../state/pinned-figures.ts';
 import { histogramData } from '../../present/cells/histogram.ts';
@@ -52,19 +58,22 @@ export function comparePane(state: AppState, size: Size): PaneContent {
 type Page = Pick<PaneContent, 'remark' | 'body'>;
 
 /** All rows of a page that scrolls; undefined for the page with a cursor. */
-export function comparePageRows(state: AppState, { width }: Size): Row[] | undefined {
+export function comparePageRows(state: AppState, { width }: Pick<Size, 'width'>): Row[] | undefined {
   const comparison = pinnedComparison(state);
   if (comparison === undefined || state.ui.comparePage === 'latency') return undefined;
   return state.ui.comparePage === 'figures' ? figureRows(comparison, width) : sourceDiffRows(state, comparison, width);
 }
 
-/** Rows above the pages, for the two jobs. */
-export const COMPARE_HEAD_ROWS = 3;
-
 const MARK_CELLS = 'pinned '.length;
 
+/** The number of rows above the pages; 0 if there is no comparison. */
+export function compareHeadRows(state: AppState, { width }: Pick<Size, 'width'>): number {
+  const comparison = pinnedComparison(state);
+  return comparison === undefined ? 0 : sideRows(comparison, width).length;
+}
+
 /** The two compared jobs. */
-function sideRows({ pinned, shown }: PinnedComparison, width: number): Row[] {
+function sideRows({ pinned, shown }: Pick<PinnedComparison, 'pinned' | 'shown'>, width: number): Row[] {
   const same =
     pinned.job.provenance?.sourceDigest !== undefined &&
     pinned.job.provenance.sourceDigest === shown.job.provenance?.sourceDigest;
@@ -83,7 +92,13 @@ function sideRows({ pinned, shown }: PinnedComparison, width: number): Row[] {
       width,
     );
   };
-  return [side('pinned', 'barAlternative', pinned), side('shown', 'bar', shown), [run('─'.repeat(width), 'border')]];
+  const differ = problemsDiffer({ pinned, shown });
+  return [
+    side('pinned', 'barAlternative', pinned),
+    side('shown', 'bar', shown),
+    ...(differ === undefined ? [] : wrapRows(`⚠ ${differText(differ)}`, width, { role: 'warn', hang: 2 })),
+    [run('─'.repeat(width), 'border')],
+  ];
 }
 
 /** The figures, indented under the titles of their groups. */
@@ -155,6 +170,6 @@ function distributions({ pinned, shown }: LatencyPair, size: Size): Row[] {
       ],
       size.width,
     ),
-    ...twoDistributions({ upper, lower, medians }, { ...size, height: size.height - 1 }),
+    ...twoDistributions({ upper, lower, medians, names: ['shown', 'pinned'] }, { ...size, height: size.height - 1 }),
   ];
 }

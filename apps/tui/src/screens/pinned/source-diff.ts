@@ -15,7 +15,7 @@ export function sourceDiffRows(state: AppState, comparison: PinnedComparison, wi
   const { added, removed } = countLines(files);
   return [
     [
-      run(`${counted(files.length, 'file')} differ${files.length === 1 ? 's' : ''}  `, 'title'),
+      run(`${counted(files.length, 'compiled file')} differ${files.length === 1 ? 's' : ''}  `, 'title'),
       run(`+${added} `, 'good'),
       run(`-${removed}`, 'bad'),
       run('   + the shown job   - the pinned job', 'dim'),
