@@ -143,7 +143,7 @@ test('the history hides a superseded save even if only a verification followed i
     { type: 'experiments', experiments: [older, other].map((job) => create(ExperimentSummarySchema, { job })) },
   );
   const history = reduce(state, { type: 'job-list', list: 'history' });
-  expect(historyOf(history).map(({ job }) => job?.name)).toEqual(['other']);
+  expect(historyOf(history).map(({ job }) => job?.name)).toEqual(['other', 'newer']);
   expect([hiddenText(state), hiddenText(history)]).toEqual([
     ', 1 superseded save hidden',
     ', 1 superseded save hidden',

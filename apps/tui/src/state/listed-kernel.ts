@@ -1,5 +1,6 @@
-import type { Device, Host, Kernel } from '@flashcore/shared/contract';
+import type { Device, Host, Job, Kernel } from '@flashcore/shared/contract';
 import { archMismatch, nearestOf } from '@flashcore/shared/kernels';
+import { jobTitle } from '../present/words.ts';
 
 export type KernelParameter = Kernel['parameters'][number];
 
@@ -37,6 +38,21 @@ export function usualParameter(
 ): string {
   if (device === undefined || ofDevice !== 'multiprocessors') return String(defaultValue);
   return String(nearestOf([defaultValue, ...values].map(Number), device.multiprocessors));
+}
+
+/** A job's title for lists, without the parameters that a run chooses anyway. */
+export function listTitle(
+  { kernels, host }: { readonly kernels: readonly ListedKernel[]; readonly host?: Host | undefined },
+  job: Pick<Job, 'label' | 'kernelId' | 'name'>,
+): string {
+  const parameters = kernels.find(({ kernelId }) => kernelId === job.kernelId)?.parameters ?? [];
+  const usual = new Set(
+    parameters.map((parameter) => `${parameter.name}=${usualParameter(parameter, usualDevice(host))}`),
+  );
+  return jobTitle(job)
+    .split(' ')
+    .filter((word) => !usual.has(word))
+    .join(' ');
 }
 
 /** The architecture of a run on this device that does not choose one. */

@@ -2,6 +2,7 @@
 import { checkedOf } from './variants.ts';
 import {
   ComparisonVerdict,
+  ExperimentSummarySchema,
   JobKind,
   JobState,
   Outcome,
@@ -13,6 +14,7 @@ import {
   type LeaderboardEntry,
   type ParityCounts,
 } from '@flashcore/shared/contract';
+import { create } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { entryOf } from '@flashcore/shared/text';
 import type { ListedProblem } from '../present/sections/problem.ts';
@@ -260,12 +262,12 @@ const HISTORY_ORDERS: Record<HistorySort, (a: ExperimentSummary, b: ExperimentSu
   kernel: (a, b) => (a.job?.label ?? '').localeCompare(b.job?.label ?? ''),
 };
 
-/** The experiments of view 6, filtered and in the user's order. */
+/** The ended jobs of view 6 with their results, filtered and in the user's order. */
 export function historyOf(state: AppState): ExperimentSummary[] {
-  const { experiments, ui } = state;
+  const { ui } = state;
   const text = ({ job, deviceName, dtype, sourceDigest }: ExperimentSummary): string =>
     `${job && jobText(job)} ${deviceName} ${dtype} ${sourceDigest}`;
-  const listed = ui.filters.history === '' ? withoutSuperseded(state) : experiments;
+  const listed = ui.filters.history === '' ? withoutSuperseded(state) : endedRuns(state);
   return listed
     .filter((experiment) => matches(text(experiment), ui.filters.history))
     .toSorted(HISTORY_ORDERS[ui.historySort]);
@@ -275,11 +277,37 @@ export function historyOf(state: AppState): ExperimentSummary[] {
  * The newer save of a superseded experiment may be in the list of jobs only, for example as the verification of the
  * smallest case.
  */
-function withoutSuperseded({ experiments, jobs }: AppState): AppState['experiments'] {
+function withoutSuperseded(state: AppState): readonly ExperimentSummary[] {
+  const { experiments, jobs } = state;
   const [listed, ended] = [supersededIn(jobs), supersededIn(jobsIn(experiments))];
-  if (listed.size + ended.size === 0) return experiments;
-  return experiments.filter(({ job }) => !listed.has(job?.name ?? '') && !ended.has(job?.name ?? ''));
+  const all = endedRuns(state);
+  if (listed.size + ended.size === 0) return all;
+  return all.filter(({ job }) => !listed.has(job?.name ?? '') && !ended.has(job?.name ?? ''));
 }
+
+/**
+ * The experiments, and the ended jobs of the list that are none, such as verifications, newest first. The runner keeps
+ * figures of experiments only.
+ */
+export function endedRuns({ experiments, jobs }: Pick<AppState, 'experiments' | 'jobs'>): AppState['experiments'] {
+  const known = endedOf.get(experiments)?.get(jobs);
+  if (known !== undefined) return known;
+  const names = new Set(jobsIn(experiments).map(({ name }) => name));
+  const others = jobs.filter(({ name, state }) => state === JobState.ENDED && !names.has(name));
+  const created = ({ job }: ExperimentSummary): number =>
+    job?.createTime === undefined ? 0 : timestampMs(job.createTime);
+  const all =
+    others.length === 0
+      ? experiments
+      : [...experiments, ...others.map((job) => create(ExperimentSummarySchema, { job }))].toSorted(
+          (a, b) => created(b) - created(a),
+        );
+  endedOf.set(experiments, (endedOf.get(experiments) ?? new WeakMap()).set(jobs, all));
+  return all;
+}
+
+// Computed once per pair of lists, as the superseded jobs are.
+const endedOf = new WeakMap<AppState['experiments'], WeakMap<readonly Job[], AppState['experiments']>>();
 
 function jobsIn(experiments: AppState['experiments']): readonly Job[] {
   const known = jobsOfExperiments.get(experiments);
@@ -294,10 +322,10 @@ const jobsOfExperiments = new WeakMap<AppState['experiments'], readonly Job[]>()
 
 /** Text such as ", 2 superseded saves hidden"; empty if the list of view 6 hides none. */
 export function hiddenText(state: AppState): string {
-  const { jobs, experiments, ui } = state;
+  const { jobs, ui } = state;
   const count = {
     jobs: ui.filters.jobs === '' ? supersededIn(jobs).size : 0,
-    history: ui.filters.history === '' ? experiments.length - withoutSuperseded(state).length : 0,
+    history: ui.filters.history === '' ? endedRuns(state).length - withoutSuperseded(state).length : 0,
     leaderboard: 0,
   }[ui.jobList];
   return count === 0 ? '' : `, ${counted(count, 'superseded save')} hidden`;

@@ -1,10 +1,19 @@
 /** The results of an ended experiment in a few rows, for previews of jobs and kernels. */
-import { machineText, isParity, parityShort, type ExperimentSummary, type Job } from '@flashcore/shared/contract';
+import { timestampMs } from '@bufbuild/protobuf/wkt';
+import {
+  JobState,
+  machineText,
+  isParity,
+  parityShort,
+  type ExperimentSummary,
+  type Job,
+} from '@flashcore/shared/contract';
 import { flowRows, labelled, run, type Row } from '../../present/cells/row.ts';
-import { formatMicroseconds } from '../../present/numbers.ts';
+import { formatMicroseconds, formatSeconds } from '../../present/numbers.ts';
 import { gatesText, largestErrorText } from '../../present/sections/lists.ts';
 import { rankingText } from '../../present/sections/plan.ts';
 import { MODE_WORDS, caseText, dtypeWord, summaryText } from '../../present/words.ts';
+import { hasDuration } from '../../state/selectors.ts';
 
 /** Medians by shape and mode, such as "2x8x512x64 hot 12.1 us  cold 13.4 us". */
 export const timingRows = ({ timings, dtype, simulated }: ExperimentSummary, width: number): Row[] =>
@@ -15,6 +24,14 @@ export const timingRows = ({ timings, dtype, simulated }: ExperimentSummary, wid
     ]),
     width,
   );
+
+/** The time that a job has run, or the number of jobs before it; "-" if nobody knows. */
+export function tookText({ startTime, endTime, state, outcome, queuePosition }: Job, now: number): string {
+  if (state === JobState.QUEUED) return `${queuePosition} ahead`;
+  return startTime === undefined || !hasDuration({ outcome })
+    ? '-'
+    : formatSeconds(((endTime === undefined ? now : timestampMs(endTime)) - timestampMs(startTime)) / 1000);
+}
 
 /** A job's summary above `experimentRows`, which also give the reasons why it is not ranked. */
 export const summaryBeside = (job: Job, experiment: ExperimentSummary | undefined): string =>

@@ -1,5 +1,14 @@
 import { create } from '@bufbuild/protobuf';
-import { ChampionSchema, ExperimentSummarySchema, JobSchema, KernelSchema, Outcome } from '@flashcore/shared/contract';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import {
+  ChampionSchema,
+  ExperimentSummarySchema,
+  JobKind,
+  JobSchema,
+  JobState,
+  KernelSchema,
+  Outcome,
+} from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { rowText } from '../../present/cells/row.ts';
@@ -33,11 +42,9 @@ function shownFor(...shapes: readonly string[]): string[] {
 
 test('a shape that all times share is in the title; otherwise it has a column, which is never dropped', () => {
   expect(shownFor('1x4x128x64', '', '1x4x128x64')[0]).toBe('6 History  p50 at 1x4x128x64');
-  expect(shownFor('1x4x128x64', '2x8x512x64')).toEqual([
-    ...['6 History', 'id', 'experiment', 'cases', 'shape', 'p50 hot', 'at, UTC'],
-  ]);
+  expect(shownFor('1x4x128x64', '2x8x512x64')).toEqual([...['6 History', 'id', 'job', 'shape', 'p50 hot', 'at, UTC']]);
   expect(shownFor('1x4x128x64', '16x16x16384x128c')).toEqual([
-    ...['6 History', 'id', 'experiment', 'cases', 'shape', 'p50 hot', 'at, UTC'],
+    ...['6 History', 'id', 'job', 'shape', 'p50 hot', 'at, UTC'],
   ]);
 });
 
@@ -53,6 +60,37 @@ test('lists of view 6 say why each job failed, and which one is pinned', () => {
   expect(remark).toContain(', P pinned');
   const list = jobsView({ state: pinned, log: new LogBuffer(1), search: undefined }, { width: 76, height: 10 });
   expect(list.body.slice(0, 2).map(rowText).join('\n')).toMatch(/summary/);
+});
+
+test('the history has the verifications of the list too, with their kind, duration and reason', () => {
+  const [verified, run] = [
+    create(JobSchema, {
+      ...failedExperiment.job,
+      name: 'jobs/verified',
+      kind: JobKind.VERIFY,
+      outcome: Outcome.COMPILE_FAILED,
+      summary: 'compile failed: k.cu:77:29 no member y2',
+      createTime: timestampFromMs(2_000_000),
+      startTime: timestampFromMs(2_000_000),
+      endTime: timestampFromMs(2_075_000),
+    }),
+    create(JobSchema, { ...failedExperiment.job, name: 'jobs/run', createTime: timestampFromMs(1_000_000) }),
+  ];
+  const running = create(JobSchema, { ...verified, name: 'jobs/running', state: JobState.RUNNING });
+  const state = {
+    ...initialState({ runner: { label: '', embedded: true }, columns: 200, rows: 40, now: 0 }),
+    jobs: [running, verified, run],
+    experiments: [create(ExperimentSummarySchema, { job: run })],
+  };
+  const rows = (width: number): string[] => historyPane(state, { width, height: 8 }).body.slice(1, 4).map(rowText);
+  expect(rows(150).map((row) => row.trim().replace(/ {2,}/g, '  '))).toEqual([
+    expect.stringMatching(
+      /verified .*  verify  -  .*  1 min 15 s  .*compile failed: k\.cu:77:29 no member y2$/,
+    ) as string,
+    expect.stringMatching(/run .*  experiment  /) as string,
+    '',
+  ]);
+  expect(rows(76)[0]).toMatch(/verified .*compile failed: k\.cu/);
 });
 
 test('the preview gives the reasons why a job is not ranked once', () => {
@@ -107,7 +145,6 @@ test('champions are marked in the lists of view 6 and in view 7', () => {
 test('shapes of other problems have a column for each axis that differs', () => {
   const decode = (heads: number): string => `B=32,H=${heads},Hkv=8,Skv=8192,D=128`;
   expect(shownFor(decode(32), decode(64))).toEqual([
-    ...['6 History  p50 at B=32, D=128, Hkv=8, Skv=8192', 'id', 'experiment', 'cases', 'max err', 'H', 'p50 hot'],
-    'at, UTC',
+    ...['6 History  p50 at B=32, D=128, Hkv=8, Skv=8192', 'id', 'job', 'H', 'p50 hot', 'at, UTC', 'why not passed'],
   ]);
 });

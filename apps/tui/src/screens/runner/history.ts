@@ -1,6 +1,6 @@
-/** Ended experiments, sorted and filtered. The keys b and c compare any two rows. */
+/** Ended jobs with their results, sorted and filtered. The keys b and c compare any two rows. */
 import { marked } from '../../present/roles.ts';
-import { Outcome, isParity, parityShort, type ExperimentSummary } from '@flashcore/shared/contract';
+import { JobKind, Outcome, isParity, parityShort, type ExperimentSummary, type Job } from '@flashcore/shared/contract';
 import {
   commonShape,
   gatesRole,
@@ -12,16 +12,17 @@ import {
 } from '../../present/sections/lists.ts';
 import { formatMicroseconds, formatWhen } from '../../present/numbers.ts';
 import { caseColumns, sharedText } from '../../present/sections/case-columns.ts';
-import { run, wrapRows, BLANK_ROW, type Row, type Run } from '../../present/cells/row.ts';
+import { run, textRow, wrapRows, BLANK_ROW, type Row, type Run } from '../../present/cells/row.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { championLegend, championMark } from '../../state/chosen.ts';
-import { hiddenText, historyOf } from '../../state/selectors.ts';
-import { dtypeWord, jobMark, jobTitle, shortName, summaryText } from '../../present/words.ts';
+import { listTitle } from '../../state/listed-kernel.ts';
+import { endedRuns, hiddenText, historyOf } from '../../state/selectors.ts';
+import { KIND_WORDS, dtypeWord, jobMark, shortName, summaryText } from '../../present/words.ts';
 import { list } from '../pane/list.ts';
 import { positionRemark, type PaneContent, type Size } from '../pane/view.ts';
-import { experimentRows, summaryBeside } from './experiment-rows.ts';
+import { experimentRows, summaryBeside, tookText } from './experiment-rows.ts';
 
 /** The legend of the mark of a pinned job; empty if the list does not have the job. */
 export const pinnedLegend = ({ ui }: AppState, jobs: readonly (string | undefined)[]): string =>
@@ -55,29 +56,34 @@ function shapeColumns(experiments: readonly ExperimentSummary[], width: number):
   return [{ title: 'shape', cell: (experiment) => run(shownShape(experiment), 'dim') }];
 }
 
-const historyColumns = (state: AppState, shapes: readonly Column<ExperimentSummary>[]): Column<ExperimentSummary>[] => [
+const historyColumns = (
+  state: AppState,
+  { shapes, whyCells }: { shapes: readonly Column<ExperimentSummary>[]; whyCells: number },
+): Column<ExperimentSummary>[] => [
   { title: 'id', cell: ({ job }) => run(job === undefined ? '-' : shortName(job.name), 'dim') },
   {
-    title: 'experiment',
+    title: 'job',
     cell: ({ job }) =>
       job === undefined
         ? '-'
         : marked(
             jobMark(job).mark,
-            `${job.name === state.ui.pinned ? 'P ' : ''}${championMark(state, job.name)}${jobTitle(job)}`,
+            `${job.name === state.ui.pinned ? 'P ' : ''}${championMark(state, job.name)}${listTitle(state, job)}`,
             jobMark(job).role,
           ),
-    shrinkTo: 20,
+    shrinkTo: 16,
   },
+  { title: 'kind', drop: 3, cell: ({ job }) => KIND_WORDS[job?.kind ?? JobKind.UNSPECIFIED] },
   {
     title: 'cases',
     align: 'right',
+    drop: 1,
     cell: casesRun,
   },
   {
     title: 'max err',
     align: 'right',
-    drop: 1,
+    drop: 4,
     cell: largestErrorText,
   },
   ...shapes,
@@ -88,11 +94,17 @@ const historyColumns = (state: AppState, shapes: readonly Column<ExperimentSumma
   },
   {
     title: 'hard gates',
-    drop: 2,
+    drop: 3.5,
     cell: (experiment) => run(gatesText(experiment), gatesRole(experiment)),
   },
-  { title: 'device', drop: 4, cell: ({ deviceName }) => deviceName, shrinkTo: 12 },
+  { title: 'device', drop: 5, cell: ({ deviceName }) => deviceName, shrinkTo: 12 },
   { title: 'source', drop: 6, cell: ({ sourceDigest }) => run(sourceDigest.slice(0, 10), 'dim') },
+  {
+    title: 'took',
+    align: 'right',
+    drop: 2,
+    cell: ({ job }) => (job === undefined ? '-' : tookText(job, state.now)),
+  },
   {
     title: 'at, UTC',
     align: 'right',
@@ -100,11 +112,17 @@ const historyColumns = (state: AppState, shapes: readonly Column<ExperimentSumma
   },
   {
     title: 'why not passed',
-    drop: 3,
-    shrinkTo: 24,
-    cell: ({ job }) => run(job === undefined || job.outcome === Outcome.PASSED ? '' : summaryText(job), 'dim'),
+    drop: 0.5,
+    shrinkTo: whyCells,
+    cell: ({ job }) => run(job === undefined || job.outcome === Outcome.PASSED ? '' : whyText(job), 'dim'),
   },
 ];
+
+/** The state, unless the mark and the summary say it, then the reason. */
+function whyText(job: Job): string {
+  const [{ word }, summary] = [jobMark(job), summaryText(job)];
+  return summary.toLowerCase().startsWith(word) || summary === '' ? summary || word : `${word}: ${summary}`;
+}
 
 export const sortRemark = ({ ui }: AppState): string =>
   ` by ${ui.historySort}${ui.filters.history === '' ? '' : `, only "${ui.filters.history}"`}`;
@@ -112,11 +130,11 @@ export const sortRemark = ({ ui }: AppState): string =>
 export function historyPane(state: AppState, size: Size): PaneContent {
   const title = '6 History';
   const experiments = historyOf(state);
-  if (state.experiments.length === 0)
+  if (endedRuns(state).length === 0)
     return {
       title,
       body: wrapRows(
-        'No experiment has ended on this runner yet. 7, then Enter, runs one; t shows the leaderboard.',
+        'No job has ended on this runner yet. 7, then Enter, runs one; t shows the leaderboard.',
         size.width,
         { role: 'dim' },
       ),
@@ -125,7 +143,7 @@ export function historyPane(state: AppState, size: Size): PaneContent {
     return {
       title,
       body: wrapRows(
-        `No experiment has "${state.ui.filters.history}". / changes the filter, Esc shows all.`,
+        `No ended job has "${state.ui.filters.history}". / changes the filter, Esc shows all.`,
         size.width,
         {
           role: 'warn',
@@ -137,7 +155,7 @@ export function historyPane(state: AppState, size: Size): PaneContent {
   const common = commonShape(experiments) ?? sharedText(experiments.map(shownCase), size.width - OTHER_CELLS);
   return {
     title: common === '' ? title : `${title}  p50 at ${common}`,
-    remark: `${positionRemark(selected, experiments.length, 'experiment')}${sortRemark(state)}${hiddenText(state)}${pinnedLegend(
+    remark: `${positionRemark(selected, experiments.length, 'ended job')}${sortRemark(state)}${hiddenText(state)}${pinnedLegend(
       state,
       experiments.map(({ job }) => job?.name),
     )}${championLegend(
@@ -157,7 +175,14 @@ function summaryRows(experiment: ExperimentSummary, width: number): Row[] {
 }
 
 const PREVIEW_FROM = 12;
+/** The least share of the width for the reasons; figures are dropped before they get less. */
+const WHY_SHARE = 0.3;
 const MOST_SUMMARY_ROWS = 4;
+
+const kindRows = ({ job }: ExperimentSummary, now: number): Row[] =>
+  job === undefined
+    ? []
+    : [textRow(`${KIND_WORDS[job.kind]} ${shortName(job.name)}, took ${tookText(job, now)}`, 'dim')];
 
 /** The list, with the results of the experiment under the cursor below it. */
 function withPreview(state: AppState, experiments: readonly ExperimentSummary[], size: Size): Row[] {
@@ -169,10 +194,13 @@ function withPreview(state: AppState, experiments: readonly ExperimentSummary[],
       : [
           [run('─'.repeat(size.width), 'border')],
           ...summaryRows(chosen, size.width),
-          ...experimentRows(chosen, size.width),
+          // The runner keeps figures of experiments only.
+          ...(state.experiments.includes(chosen) ? experimentRows(chosen, size.width) : kindRows(chosen, state.now)),
         ];
-  const shapes = commonShape(experiments) === undefined ? shapeColumns(experiments, size.width) : [];
-  const rows = list(historyColumns(state, shapes), experiments, {
+  const isTimed = experiments.some(({ timings }) => timings.length > 0);
+  const shapes = isTimed && commonShape(experiments) === undefined ? shapeColumns(experiments, size.width) : [];
+  const whyCells = Math.floor(size.width * WHY_SHARE);
+  const rows = list(historyColumns(state, { shapes, whyCells }), experiments, {
     width: size.width,
     height: size.height - preview.length,
     selected,

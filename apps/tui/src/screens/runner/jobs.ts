@@ -2,19 +2,20 @@
 import { JobState, type Job } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { entryOf } from '@flashcore/shared/text';
-import { formatAge, formatSeconds } from '../../present/numbers.ts';
+import { formatAge } from '../../present/numbers.ts';
 import { BLANK_ROW, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { championLegend, championMark, markedJobs } from '../../state/chosen.ts';
-import { hasDuration, hiddenText, jobsOf } from '../../state/selectors.ts';
+import { listTitle } from '../../state/listed-kernel.ts';
+import { hiddenText, jobsOf } from '../../state/selectors.ts';
 import { KIND_WORDS, jobMark, jobTitle, shortName, summaryText } from '../../present/words.ts';
 import { historyPane, pinnedLegend } from './history.ts';
 import { leaderboardPane } from './leaderboard-pane.ts';
 import { list } from '../pane/list.ts';
 import { emptyListRows } from '../pane/nothing.ts';
 import { positionRemark, type PaneContent, type Size, type View } from '../pane/view.ts';
-import { experimentRows, summaryBeside } from './experiment-rows.ts';
+import { experimentRows, summaryBeside, tookText } from './experiment-rows.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import { phaseRuns } from '../run/run.ts';
 
@@ -51,7 +52,7 @@ function jobs(state: AppState, size: Size): PaneContent {
       title: 'job',
       cell: (job) =>
         run(
-          `${jobMark(job).mark} ${placeMark(job, state)}${championMark(state, job.name)}${jobTitle(job)}`,
+          `${jobMark(job).mark} ${placeMark(job, state)}${championMark(state, job.name)}${listTitle(state, job)}`,
           jobMark(job).role,
         ),
       shrinkTo: 16,
@@ -133,13 +134,6 @@ const summaryColumns = (now: number): Column<Job>[] => [
   // Says why a job failed, so that nobody has to visit every row.
   { title: 'summary', drop: 2, cell: (job) => run(summaryText(job), 'dim'), shrinkTo: 24 },
 ];
-
-function tookText({ startTime, endTime, state, outcome, queuePosition }: Job, now: number): string {
-  if (state === JobState.QUEUED) return `${queuePosition} ahead`;
-  return startTime === undefined || !hasDuration({ outcome })
-    ? '-'
-    : formatSeconds(((endTime === undefined ? now : timestampMs(endTime)) - timestampMs(startTime)) / 1000);
-}
 
 /** `+` for a marked job, `*` for the job on the screen, `P` for the pinned one. */
 function placeMark({ name }: Job, state: AppState): string {
