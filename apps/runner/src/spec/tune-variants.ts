@@ -1,9 +1,9 @@
 import { Random } from '@flashcore/shared/statistics';
 import {
   checkShape,
-  dtypeParameters,
   layoutParameters,
   layoutsOf,
+  tensorParameters,
   formatShape,
   resolveVariant,
   type Manifest,
@@ -87,11 +87,6 @@ export function planVariants(
     kept: parameters.length === 0 ? tensorParameters(manifest) : [],
   };
 }
-
-/** Parameters that decide dtype or layout of the tensors. */
-const tensorParameters = (manifest: Manifest): string[] => [
-  ...new Set([...dtypeParameters(manifest), ...layoutParameters(manifest)]),
-];
 
 function axesOf(manifest: Manifest, asked: TuneRequest['parameters']): Axis[] {
   const named = new Map<string, number[]>();

@@ -155,6 +155,7 @@ function variantFields({ configs, parameters }: ListedKernel, device: Device | u
         return {
           ...field(`param:${parameter.name}`, parameter.name, choices, parameter.about),
           chosen: Math.max(0, choices.indexOf(usualParameter(parameter, device))),
+          keepsInSearch: parameter.decidesTensors,
         };
       }),
   ];

@@ -62,14 +62,17 @@ const isChanged = (field: FormField, defaults: Pick<RunForm, 'fields'>): boolean
   return usual === undefined || valueOf(usual) !== valueOf(field);
 };
 
-/** Values that a search tries: all values of an unchanged parameter, only the chosen value of a changed one. */
+/**
+ * Values that a search tries: all values of an unchanged parameter, unless it decides dtype or layout, and only the
+ * chosen value of a changed one.
+ */
 export function tunedValues(
   { fields }: Pick<RunForm, 'fields'>,
   defaults: Pick<RunForm, 'fields'>,
 ): { readonly name: string; readonly values: readonly string[] }[] {
   return fields.filter(isParameter).map((field) => ({
     name: field.label,
-    values: isChanged(field, defaults) ? [valueOf(field)] : field.choices,
+    values: isChanged(field, defaults) || field.keepsInSearch ? [valueOf(field)] : field.choices,
   }));
 }
 

@@ -13,6 +13,8 @@ export interface FormField {
   /** The value that a run uses if AS_USUAL is chosen. */
   readonly usual?: Usual;
   readonly chosen: number;
+  /** True for a parameter that a search over variants leaves at its default. */
+  readonly keepsInSearch?: boolean;
   /** Typed text that replaces the choice; absent on fields that take only choices. */
   readonly typed?: string;
 }

@@ -281,6 +281,17 @@ test('tune searches all values, or only the chosen value of a changed parameter;
     ],
   });
   expect(commandLineOf(fixed, usual)).toBe('fa-tui tune k --set USE_WMMA=1,0 --set STAGES=3 --shape 1x1x64x64');
+  const withTensors = create(KernelSchema, {
+    kernelId: 'k',
+    parameters: [
+      { name: 'STAGES', values: [2n, 3n], defaultValue: 2n },
+      { name: 'PAD', values: [4n, 8n], defaultValue: 4n },
+      { name: 'BF16', values: [0n, 1n], defaultValue: 0n, decidesTensors: true },
+    ],
+  });
+  const typedTensors = formOf(withTensors, CONTEXT);
+  const kept = press(press(typedTensors, 'param:STAGES', 1), 'phases', -1);
+  expect(commandLineOf(kept, typedTensors)).toBe('fa-tui tune k --set STAGES=3 --set PAD=4,8 --set BF16=0');
   const none = formOf(create(KernelSchema, { kernelId: 'none' }), CONTEXT);
   expect(none.fields.find(({ id }) => id === 'phases')?.choices).not.toContain('tune');
 });

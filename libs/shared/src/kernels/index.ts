@@ -123,6 +123,7 @@ export {
   dtypeParameters,
   inputsOf,
   layoutParameters,
+  tensorParameters,
   layoutsOf,
   manifestOfVariant,
 } from './manifest-value.ts';

@@ -74,7 +74,13 @@ export function dtypeParameters({ math: { inputs } }: Pick<Manifest, 'math'>, bu
 export const layoutParameters = ({ layouts }: Pick<Manifest, 'layouts'>): string[] =>
   layouts.flatMap(({ when }) => when?.names ?? []);
 
+/** Parameters that decide the dtype or the layout of a tensor. */
+export const tensorParameters = (manifest: Pick<Manifest, 'math' | 'layouts'>): string[] => [
+  ...new Set([...dtypeParameters(manifest), ...layoutParameters(manifest)]),
+];
+
 /** The dtype in which the tensor cores accumulate with these parameters. Errors: those of inputsOf(). */
+
 export function accumulateOf(manifest: Pick<Manifest, 'math' | 'path'>, parameters: Parameters): 'fp16' | 'fp32' {
   const { accumulate } = manifest.math;
   if (typeof accumulate === 'string') return accumulate;

@@ -653,6 +653,12 @@ test("a parameter of_device takes the value nearest to the device's count, unles
   });
 });
 
+test('a kernel lists which of its parameters decide the dtype or the layout of a tensor', async () => {
+  const { parameters } = kernelMessage(await loadManifest(join(KERNELS, 'flashcore_v12')));
+  expect(parameters.filter(({ decidesTensors }) => decidesTensors).map(({ name }) => name)).toContain('BSHD');
+  expect(parameters.map(({ decidesTensors }) => decidesTensors)).toContain(false);
+});
+
 const INITIALISED = `
 id: initialised
 title: As many kernels from outside are

@@ -11,6 +11,7 @@ import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '../files/for
 import { FindingKind, KernelSchema, type Kernel, type SourceFile } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { compileExpressions } from './manifest-expressions.ts';
 import type { Manifest } from './manifest-model.ts';
+import { tensorParameters } from './manifest-value.ts';
 import { isCubinSource, isPtxSource, isTritonSource, manifestSchema, type RawManifest } from './manifest-schema.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import { DeadlinePassed, withinDeadline } from '../text/deadline.ts';
@@ -176,6 +177,7 @@ export const kernelMessage = (
       defaultValue: BigInt(parameter.default),
       about: parameter.about,
       ofDevice: parameter.ofDevice ?? '',
+      decidesTensors: tensorParameters(manifest).includes(name),
     })),
     configs: Object.keys(manifest.configs),
     limits: manifest.limits.map(({ require, because }) => ({ require: require.text, because })),

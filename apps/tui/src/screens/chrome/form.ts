@@ -103,12 +103,19 @@ function valueRuns(
   field: FormField,
   { isDefault, usual, searched = [], selected, role }: FieldLook & { role: Role },
 ): Row {
-  const { id, choices, chosen, typed = '' } = field;
+  const { id, choices, chosen, keepsInSearch, typed = '' } = field;
   const cursor = run(selected ? '█' : '', 'accent');
   if (typed !== '' && (id !== 'kernel' || isPath(typed)))
     return [run('   '), run(typed, role), cursor, run('   typed', 'dim')];
   if (searched.length > 1)
     return [run(' ← ', 'dim'), run(searched.join(', '), role), run(' →', 'dim'), run('   all are tried', 'dim')];
+  if (searched.length === 1 && keepsInSearch && isDefault)
+    return [
+      run(' ← ', 'dim'),
+      run(valueOf(field), role),
+      run(' →', 'dim'),
+      run('   kept: it decides a dtype or layout', 'dim'),
+    ];
   const isFound = typed === '' || matchingChoices(field).length > 0;
   const arrows: Row = [run(' ← ', 'dim'), run(isFound ? shownValue(field, usual) : 'none', role), run(' →', 'dim')];
   if (typed !== '')

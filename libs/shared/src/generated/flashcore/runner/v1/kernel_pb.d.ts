@@ -586,6 +586,14 @@ export declare type KernelParameter = Message<"flashcore.runner.v1.KernelParamet
    * @generated from field: string of_device = 5;
    */
   ofDevice: string;
+
+  /**
+   * It decides the dtype or the layout of a tensor. A search over variants that names no parameters leaves it at its
+   * default.
+   *
+   * @generated from field: bool decides_tensors = 6;
+   */
+  decidesTensors: boolean;
 };
 
 /**
