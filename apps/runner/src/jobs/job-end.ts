@@ -11,7 +11,8 @@ import type { JobOutcome } from './job-context.ts';
 
 /** Why a job is stopped from outside its body. */
 export type StopCause =
-  | { type: 'cancelled' }
+  /** `by` is the client, if the runner tells its clients apart. */
+  | { type: 'cancelled'; by?: string | undefined }
   | { type: 'run-limit'; seconds: number }
   | { type: 'queue-limit'; seconds: number; deviceId: string }
   | { type: 'runner-stopped' }
@@ -25,7 +26,11 @@ export function endByStop(
 ): JobOutcome {
   switch (cause.type) {
     case 'cancelled':
-      return { outcome: Outcome.CANCELLED, summary: `Cancelled while it was ${phase}`, result };
+      return {
+        outcome: Outcome.CANCELLED,
+        summary: `Cancelled${cause.by === undefined ? '' : ` by ${cause.by}`} while it was ${phase}`,
+        result,
+      };
     case 'run-limit':
       return {
         outcome: Outcome.TIMED_OUT,

@@ -147,6 +147,19 @@ test('a job begins even if its early compilation has not ended; the compilation 
   jobs.stopAll();
 });
 
+test('a cancelled job names the client that cancelled it, if the runner tells clients apart', async () => {
+  const { jobs, start } = fixture({});
+  const [first, second] = [start('hang'), start('ok')];
+  await settle();
+  jobs.cancel(second.name, 'ada');
+  jobs.cancel(first.name);
+  await settle();
+  expect([first, second].map(({ name }) => jobs.get(name).job.summary)).toEqual([
+    'Cancelled while it was running',
+    'Cancelled by ada while it was queued',
+  ]);
+});
+
 test('a job whose body ignores the cancellation ends after the grace period; its device takes no job until the body has settled', async () => {
   const { bodies, letGo } = stubborn();
   const { jobs, start } = fixture({ bodies });

@@ -270,10 +270,10 @@ export class Jobs {
     yield* this.#stored.streams.watch(this.#stored.find(name), options);
   }
 
-  /** Ends a job; a job that has ended stays unchanged. Errors: JOB_NOT_FOUND. */
-  cancel(name: string): Job {
+  /** Ends a job; a job that has ended stays unchanged. `by` is the client to name. Errors: JOB_NOT_FOUND. */
+  cancel(name: string, by?: string): Job {
     const { id } = this.#stored.find(name);
-    this.#runs.get(id)?.stop({ type: 'cancelled' });
+    this.#runs.get(id)?.stop({ type: 'cancelled', by });
     return this.get(name).job;
   }
 

@@ -76,10 +76,8 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
   found.judging?.look();
   const stops = stopsAfterBuild(build);
   if (stops) notNeeded.abort();
-  // On a host's first job the emulator takes half a minute to compile; the message says why the job waits.
-  const firstTime = spec.device.simulated ? '; the first job of a host compiles it and the CPU reference' : '';
   const telling = setTimeout(
-    () => emitLog(job, 'runner', `waiting for ${spec.device.deviceId} to start${firstTime}`),
+    () => emitLog(job, 'runner', `waiting for ${spec.device.deviceId} to start`),
     TELL_WAIT_MS,
   );
   const waitedSince = performance.now();

@@ -16,6 +16,7 @@ import {
   type CancelJobRequest,
   type CancelJobResponse,
 } from '@flashcore/shared/contract';
+import { LOCAL } from '../access/caller.ts';
 import { requirePermission } from '../access/roles.ts';
 import type { UnaryHandler, StreamHandler, Services } from './call.ts';
 import { checkJobName, checkKernelId, checkLabels, labelFilter, Violations } from './validate/violations.ts';
@@ -91,7 +92,7 @@ export const cancelJob =
     violations.throwIfAny();
     const { owner } = jobs.get(name).job;
     if (owner !== caller.name) requirePermission(caller, 'cancel-any', `cancel a job of ${owner || 'nobody known'}`);
-    return create(CancelJobResponseSchema, { job: jobs.cancel(name) });
+    return create(CancelJobResponseSchema, { job: jobs.cancel(name, caller.name === LOCAL ? undefined : caller.name) });
   };
 
 const DEFAULT_PAGE_SIZE = 50;
