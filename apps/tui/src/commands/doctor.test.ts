@@ -53,6 +53,11 @@ test.each<[what: string, fields: HostFields, expected: Partial<Record<keyof Chec
   ['no engine and no GPU', { tools: [missing('emulator')] }, { name: 'emulator', state: 'failed' }],
   ['no engine beside a GPU', { devices: [GPU], tools: [missing('emulator')] }, { state: 'limited' }],
   ['no ncu', { tools: [missing('ncu')] }, { name: 'ncu', state: 'limited' }],
+  [
+    'no bwrap, with advice of the runner',
+    { tools: [{ ...missing('bwrap'), missing: 'jobs run unboxed: install bubblewrap' }] },
+    { name: 'bwrap', why: 'jobs run unboxed', fix: 'apt-get install bubblewrap' },
+  ],
   ['a tool that this client does not know', { tools: [missing('x')] }, { fix: /docs\// }],
   ['no sandbox', { isolation: { kind: 'none', detail: 'none' } }, { name: 'sandbox', fix: /bubblewrap/ }],
   ['a full disk', { freeDiskBytes: 1000n }, { name: 'disk', found: /1000 B free/ }],

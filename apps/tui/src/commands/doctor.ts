@@ -146,12 +146,15 @@ function toolCheck(tool: Tool, host: Host): Check {
   if (tool.version) return ok(tool.name, toolText(tool));
   const onlyEmulator = host.devices.every(({ simulated }) => simulated);
   const needed = tool.name === 'g++' || (tool.name === 'emulator' && onlyEmulator);
-  const [debian, mac = debian] = entryOf(INSTALLS, tool.name) ?? ['see docs/hosting.md'];
+  const install = entryOf(INSTALLS, tool.name);
+  const [debian, mac = debian] = install ?? ['see docs/hosting.md'];
+  const why = tool.missing ?? 'the runner does not say what it is for';
   return {
     name: tool.name,
     state: needed ? 'failed' : 'limited',
     found: 'missing',
-    why: tool.missing ?? 'the runner does not say what it is for',
+    // After the colon the runner says how to get the tool, which `fix` does more precisely.
+    why: install === undefined ? why : why.replace(/: .*$/s, ''),
     fix: host.platform.startsWith('darwin') ? mac : debian,
   };
 }
