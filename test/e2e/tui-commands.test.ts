@@ -137,7 +137,7 @@ const STEPS: Record<string, Step> = {
   search: { first: '1', shows: /\n \/█/, undo: ESCAPE, recorded: true },
   'next-match': { first: '1/gate\rg', shows: /hits {2}from line (?!1 of)\d+ of/, undo: `${ESCAPE}f`, recorded: true },
   'previous-match': { first: '1/gate\rG', shows: /hits {2}from line \d+ of/, undo: `${ESCAPE}f`, recorded: true },
-  filter: { first: '1/gate\r', shows: /hits only/, undo: `&${ESCAPE}f`, recorded: true },
+  filter: { first: '1/gate\r', shows: /hits, only these/, undo: `&${ESCAPE}f`, recorded: true },
   'clear-search': {
     first: '1/gate\r',
     ready: /\/gate\/ \d+\/\d+ hits/,
@@ -191,7 +191,7 @@ const ADDING = ['rerun', 'cancel'];
 // has no places.
 const WITHOUT_STEP = [
   ...['leave', 'redraw', 'suspend', 'next-place', 'next-finding', 'hottest-line'],
-  ...['mark-job', 'clear-marks', 'cancel-waiting', 'instructions', 'leave-instructions'],
+  ...['mark-job', 'mark-all', 'clear-marks', 'cancel-waiting', 'instructions', 'leave-instructions'],
 ];
 // Tested separately in this file.
 const APART = [...WITHOUT_STEP, ...ADDING, 'next-variant', 'next-head', 'previous-head'];

@@ -4,7 +4,7 @@ import type { AppState } from '../state/app-state.ts';
 import type { CommandRow } from './command.ts';
 import { JOB_COMMANDS, MARK_COMMANDS } from './job-commands.ts';
 import { LOG_COMMANDS } from './log-commands.ts';
-import { LATENCY_COMMANDS, MAP_COMMANDS, SHOW_COMMANDS, VIEW_COMMANDS } from './view-commands.ts';
+import { LATENCY_COMMANDS, MAP_COMMANDS, SHOW_COMMANDS, VIEW_COMMANDS, inMap } from './view-commands.ts';
 import { openListing } from '../state/source-place.ts';
 
 const hasDetails = (state: AppState): boolean =>
@@ -15,7 +15,7 @@ const NO_DETAILS = 'Only 2, 3, 7 and the PTX of 4 have details with pages';
 /** Commands that move the cursor of a view, or scroll a view without a cursor. */
 export const MOVE_COMMANDS = [
   { id: 'up', keys: ['k', 'up'], group: 'moving', help: 'Up; stops following the log' },
-  { id: 'down', keys: ['j', 'down'], group: 'moving', help: 'Down', hint: 'move' },
+  { id: 'down', keys: ['j', 'down'], group: 'moving', help: 'Down', hint: (state) => (inMap(state) ? '' : 'move') },
   { id: 'half-page-up', keys: ['ctrl+u'], group: 'moving', help: 'Half a page up' },
   { id: 'half-page-down', keys: ['ctrl+d'], group: 'moving', help: 'Half a page down' },
   { id: 'page-up', keys: ['pageup'], group: 'moving', help: 'A page up' },

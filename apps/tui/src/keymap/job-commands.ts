@@ -9,20 +9,21 @@ import {
   inJobs,
   inKernels,
   kernelToRun,
+  markableJobs,
   markedJobs,
   waitingJobs,
 } from '../state/chosen.ts';
 import { openAcceptability } from '../state/decision.ts';
 import type { JobView } from '../state/job-view.ts';
 import { kernelsOfProblem, selectedProblem } from '../state/listed-problems.ts';
-import { attachedJob, hasLines, filteredList, selectedJobName } from '../state/selectors.ts';
+import { attachedJob, endedRuns, hasLines, filteredList, selectedJobName } from '../state/selectors.ts';
 import { sourceTarget, openListing } from '../state/source-place.ts';
 import { next, type CommandRow } from './command.ts';
-import { comparing } from './view-commands.ts';
+import { comparing, showsJob } from './view-commands.ts';
 
 const hasRowsToSort = (state: AppState): boolean =>
   inJobs(state) &&
-  { jobs: [], history: state.experiments, leaderboard: state.leaderboard?.entries ?? [] }[state.ui.jobList].length > 0;
+  { jobs: [], history: endedRuns(state), leaderboard: state.leaderboard?.entries ?? [] }[state.ui.jobList].length > 0;
 
 const inBoard = (state: AppState): boolean => inJobs(state) && state.ui.jobList === 'leaderboard';
 
@@ -31,6 +32,19 @@ const chosenView = (state: AppState): JobView | undefined => entryOf(state.views
 function hasKernel(state: AppState): boolean {
   const listed = selectedProblem(state);
   return listed !== undefined && kernelsOfProblem(state, listed).length > 0;
+}
+
+/** False in views where the keys of jobs work, but are not the ones to look for. */
+const isAboutJob = (state: AppState): boolean => showsJob(state) || inJobs(state);
+
+function compareHint(state: AppState): string {
+  if (!isAboutJob(state)) return '';
+  return comparing(state) ? 'back' : 'compare';
+}
+
+function pinHint(state: AppState): string {
+  if (!isAboutJob(state)) return '';
+  return chosenJob(state) === state.ui.pinned ? 'unpin' : 'pin';
 }
 
 /** The filter of the list on the screen; empty if there is no filter or no list. */
@@ -55,6 +69,15 @@ export const MARK_COMMANDS = [
     hint: (state) => (cancellableJob(state) === undefined ? '' : 'mark'),
     when: (state) => inJobList(state) && selectedJobName(state) !== undefined,
     whyNot: '6 lists the jobs; there Space marks one that has not ended',
+  },
+  {
+    id: 'mark-all',
+    keys: ['A'],
+    group: 'jobs',
+    help: 'In 6: mark all listed jobs that have not ended',
+    hint: (state) => (markableJobs(state).length > 1 ? 'mark all' : ''),
+    when: (state) => markableJobs(state).length > 0,
+    whyNot: '6 lists the jobs; there A marks those that have not ended, of a filtered list only the rows shown',
   },
   {
     id: 'clear-marks',
@@ -148,7 +171,7 @@ export const JOB_COMMANDS = [
     keys: ['b'],
     group: 'jobs',
     help: 'Pin the job shown, or the selected in 6; and back',
-    hint: (state) => (chosenJob(state) === state.ui.pinned ? 'unpin' : 'pin'),
+    hint: pinHint,
     when: (state) => chosenJob(state) !== undefined,
     whyNot: 'Only a job that has ended can be pinned',
   },
@@ -157,7 +180,7 @@ export const JOB_COMMANDS = [
     keys: ['c'],
     group: 'jobs',
     help: 'Compare with the pinned job, and back',
-    hint: (state) => (comparing(state) ? 'back' : 'compare'),
+    hint: compareHint,
     when: (state) => state.ui.pinned !== undefined && chosenJob(state) !== undefined,
     whyNot: ({ ui }) =>
       ui.pinned === undefined
@@ -169,7 +192,7 @@ export const JOB_COMMANDS = [
     keys: ['a'],
     group: 'jobs',
     help: 'Accept the result as champion, after a review',
-    hint: (state) => (openAcceptability(state, chosenView(state))?.possible ? 'accept' : ''),
+    hint: (state) => (isAboutJob(state) && openAcceptability(state, chosenView(state))?.possible ? 'accept' : ''),
     when: (state) => chosenJob(state) !== undefined,
     whyNot: 'Only a job that has ended can be accepted',
   },

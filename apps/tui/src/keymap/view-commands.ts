@@ -17,7 +17,7 @@ const VIEW_HELP: Record<ViewId, string> = {
   latency: 'Latency: statistics and live histogram',
   profile: 'Profile: registers, occupancy, counters',
   gates: 'Gates: value, target, distance and reason',
-  jobs: 'Jobs, history of experiments, leaderboard',
+  jobs: 'Jobs, history, leaderboard',
   kernels: 'Kernels and problems: yours and the ladder',
   host: 'Host: runner, devices, tools',
 };
@@ -28,6 +28,8 @@ const hasHeads = (state: AppState): boolean => {
   const selected = selectedMap(state);
   return selected !== undefined && headCount(selected.map) > 1;
 };
+/** False in the views that are not about the attached job; its keys work there, but are not the ones to look for. */
+export const showsJob = ({ ui }: AppState): boolean => !['jobs', 'kernels', 'host'].includes(ui.view);
 export const comparing = ({ ui }: AppState): boolean => ui.view === 'latency' && ui.comparing;
 
 /**
@@ -125,7 +127,7 @@ export const VIEW_COMMANDS = [
     keys: ['v'],
     group: 'views',
     help: 'Next variant, if a job ran several',
-    hint: 'variant',
+    hint: (state) => (showsJob(state) ? 'variant' : ''),
     when: (state) => variantsOf(attachedJob(state)).length > 1,
     whyNot: (state) =>
       attachedJob(state)?.kind === JobKind.TUNE

@@ -12,6 +12,7 @@ import {
   folderShown,
   kernelToRun,
   kernelShown,
+  markableJobs,
   markedJobs,
   waitingJobs,
 } from '../state/chosen.ts';
@@ -121,6 +122,10 @@ export const MARK_HANDLERS: HandlersOf<typeof MARK_COMMANDS> = {
     });
     store.dispatch({ type: 'move', by: 1 });
   },
+  'mark-all': ({ store }) => {
+    const jobs = markableJobs(store.state).map(({ name }) => name);
+    store.dispatch({ type: 'mark', jobs: [...new Set([...store.state.ui.marked, ...jobs])] });
+  },
   'clear-marks': ({ store }) => store.dispatch({ type: 'mark', jobs: [] }),
 };
 
@@ -128,7 +133,8 @@ const MOST_NAMED = 3;
 
 /** Asks one question about all jobs. If there are several, it gives their number and names the first few. */
 function askToCancel(store: Store, jobs: readonly (Job | JobView)[], several?: string): void {
-  const titles = jobs.map(namedJob);
+  // The parameters would leave no room for the names of several jobs.
+  const titles = jobs.map((job) => namedJob(jobs.length === 1 ? job : { ...job, label: job.kernelId }));
   const others = titles.length > MOST_NAMED ? ` and ${counted(titles.length - MOST_NAMED, 'other')}` : '';
   const names = `${titles.slice(0, MOST_NAMED).join(', ')}${others}`;
   const question = `Cancel ${several === undefined ? '' : `${several}: `}${names}?`;

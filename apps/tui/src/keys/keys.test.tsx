@@ -193,6 +193,7 @@ const REACH: Record<
   reject: { first: '1', shows: (_, after) => after.ui.overlay?.kind === 'decide' },
   undo: { first: '1', shows: (_, after) => after.notice?.text.startsWith('Cannot undo') === true },
   'mark-job': { first: '6/v7\r', shows: (_, after) => after.ui.marked.length === 1 },
+  'mark-all': { first: '6', shows: (_, after) => after.ui.marked.length === 2 },
   'clear-marks': {
     first: '6/v7\r ',
     shows: (before, after) => before.ui.marked.length === 1 && after.ui.marked.length === 0,
@@ -433,7 +434,8 @@ test('space marks jobs, and x cancels all of them after one question that gives 
   const waiting = ['first', 'second', 'third', 'fourth'].map((label, index) =>
     create(JobSchema, {
       name: `jobs/${label}`,
-      label,
+      label: `${label} PAD=4`,
+      kernelId: label,
       state: JobState.QUEUED,
       queuePosition: index + 1,
       owner: 'local',
@@ -449,7 +451,10 @@ test('space marks jobs, and x cancels all of them after one question that gives 
   const ended = jobs.filter(({ state }) => state === JobState.ENDED);
   const list = (): void => terminal.store.dispatch({ type: 'jobs', jobs: [...waiting, theirs, ...ended] });
   list();
-  await terminal.press('6g  ');
+  await terminal.press('6/first\rA');
+  expect(ui().marked).toEqual(['jobs/first']);
+  const clear = '\u0015';
+  for (const keys of ['/', clear, 'second\rA', '/', clear, '\r']) await terminal.press(keys);
   expect(await terminal.screen()).toMatch(/· \+ first[^]*· \+ second[^]*, 2 marked/);
   await terminal.press('x');
   expect(await terminal.screen()).toContain('Cancel 2 marked jobs: first (first), second (second)?');
@@ -767,7 +772,7 @@ test('the key t in view 7 shows the problems; Enter opens a definition, and Ente
   await terminal.press('/');
   await terminal.press('mean');
   await terminal.press(raw('enter'));
-  expect(await terminal.screen()).toMatch(/▸ my_norm +rows N groups .* 4 +1 +-/);
+  expect(await terminal.screen()).toMatch(/▸ my_norm +rows N groups .* 4 +1 /);
   await terminal.press(raw('enter'));
   expect(await terminal.screen()).toMatch(/7 Problem my_norm [^]*groups +1 +groups of columns[^]*G +in +\[rows, N\]/);
   // The only kernel of the problem is in a folder that this session does not read.

@@ -6,6 +6,8 @@ import type { Mark } from './words.ts';
 const WAITING: Mark = { mark: '○', role: 'dim', word: 'to come' };
 const MEASURING: Mark = { mark: '●', role: 'accent', word: 'being measured' };
 const WARNS: Mark = { mark: '⚠', role: 'warn', word: 'warns' };
+/** A gate that the plan turned off keeps no job waiting. */
+const OFF: Mark = { mark: '·', role: 'dim', word: 'off' };
 const ANSWERS: Record<Verdict, Mark> = {
   [Verdict.UNSPECIFIED]: WAITING,
   [Verdict.PASS]: { mark: '✓', role: 'good', word: 'pass' },
@@ -18,7 +20,12 @@ const ANSWERS: Record<Verdict, Mark> = {
 export const warnsOnly = ({ verdict, level }: Pick<GateResult, 'verdict' | 'level'>): boolean =>
   verdict === Verdict.FAIL && level !== 'hard';
 
+/** True for a gate that the plan turned off and that has no answer, so that nobody waits for one. */
+export const isUnansweredOff = ({ verdict, level }: Pick<GateResult, 'verdict' | 'level'>): boolean =>
+  level === 'off' && verdict !== Verdict.PASS && verdict !== Verdict.FAIL;
+
 export function gateMark(gate: Pick<GateResult, 'verdict' | 'level' | 'modelled'>, isMeasured = false): Mark {
+  if (isUnansweredOff(gate)) return OFF;
   if (gate.verdict === Verdict.UNSPECIFIED && isMeasured) return MEASURING;
   const answer = warnsOnly(gate) ? WARNS : ANSWERS[gate.verdict];
   return isModelled(gate) ? { ...answer, word: `${answer.word} (modelled)` } : answer;

@@ -3,7 +3,7 @@ import {
   counted,
   formatBytes,
   formatChange,
-  formatClock,
+  formatElapsed,
   formatError,
   formatInUnit,
   formatInterval,
@@ -61,7 +61,7 @@ test('errors and shares have three digits, figures have four, and whole numbers 
   ]);
 });
 
-test('a duration has milliseconds, three digits of seconds, or minutes and seconds', () => {
+test('a duration has milliseconds, three digits of seconds, minutes and seconds, or hours and minutes', () => {
   expect([-0.153, 0, 0.012, 0.5, 0.9996, 1.424, 34.24, 59.96, 185, 3723].map(formatSeconds)).toEqual([
     '0 ms',
     '0 ms',
@@ -70,9 +70,9 @@ test('a duration has milliseconds, three digits of seconds, or minutes and secon
     '1.00 s',
     '1.42 s',
     '34.2 s',
-    '0 min 59 s',
+    '1 min 00 s',
     '3 min 05 s',
-    '62 min 03 s',
+    '1 h 02 min',
   ]);
 });
 
@@ -96,8 +96,8 @@ test('bytes use powers of 1024, each unit has its own number of digits, and a no
     counted(1, 'case'),
     counted(12_302, 'line'),
     counted(2, 'process'),
-    formatClock(41),
-    formatClock(3723),
+    formatElapsed(41),
+    formatElapsed(3723),
     ...formatPair(-4.07031, -4.07231),
   ]).toEqual([
     '48 KiB',
@@ -109,8 +109,8 @@ test('bytes use powers of 1024, each unit has its own number of digits, and a no
     '1 case',
     '12,302 lines',
     '2 processes',
-    '0:41',
-    '1:02:03',
+    '41 s',
+    '1 h 02 min',
     '-4.0703',
     '-4.0723',
   ]);

@@ -85,22 +85,19 @@ export function formatInUnit(value: number, unit: string): string {
   return `${formatNumber(value)}${unit === '' || unit === '1' ? '' : ` ${value === 1 ? (entryOf(SINGULARS, unit) ?? unit) : unit}`}`;
 }
 
-/** A duration: "12 ms", "1.42 s", "34.2 s", "3 min 05 s". At least 0, because the clocks of two machines differ. */
+/** A duration: "12 ms", "1.42 s", "34.2 s", "3 min 05 s", "2 h 07 min". At least 0, for two machines' clocks differ. */
 export function formatSeconds(seconds: number): string {
   if (seconds < 0.9995) return `${Math.max(0, Math.round(seconds * 1000))} ms`;
-  if (seconds < 59.95) return `${seconds.toPrecision(3)} s`;
-  return `${Math.floor(seconds / 60)} min ${String(Math.floor(seconds % 60)).padStart(2, '0')} s`;
+  return seconds < 59.95 ? `${seconds.toPrecision(3)} s` : formatElapsed(Math.round(seconds));
 }
 
-/** Elapsed time as a clock: 0:41 or 1:02:03. */
-export function formatClock(seconds: number): string {
+/** A duration that still grows, in whole seconds: "41 s", "3 min 05 s", "2 h 07 min". */
+export function formatElapsed(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
-  const [hours, minutes, rest] = [
-    Math.floor(whole / 3600),
-    Math.floor(whole / 60) % 60,
-    String(whole % 60).padStart(2, '0'),
-  ];
-  return hours > 0 ? `${hours}:${String(minutes).padStart(2, '0')}:${rest}` : `${minutes}:${rest}`;
+  const twoDigits = (value: number): string => String(value).padStart(2, '0');
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${twoDigits(whole % 60)} s`;
+  return `${Math.floor(whole / 3600)} h ${twoDigits(Math.floor(whole / 60) % 60)} min`;
 }
 
 /** An age in the largest unit that fits. */

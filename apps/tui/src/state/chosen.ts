@@ -4,7 +4,7 @@ import { entryOf } from '@flashcore/shared/text';
 import type { AppState } from './app-state.ts';
 import type { JobView } from './job-view.ts';
 import { kernelKey, type ListedKernel } from './listed-kernel.ts';
-import { attachedJob, selectedJobName, selectedKernel } from './selectors.ts';
+import { attachedJob, jobsOf, selectedJobName, selectedKernel } from './selectors.ts';
 
 export const inJobs = ({ ui }: AppState): boolean => ui.view === 'jobs';
 /** Whether view 7 lists kernels. */
@@ -47,6 +47,10 @@ export function markedJobs(state: AppState): Job[] {
   if (!inJobList(state) || state.ui.marked.length === 0) return [];
   return state.jobs.filter(({ name, state: of }) => of !== JobState.ENDED && state.ui.marked.includes(name));
 }
+
+/** The listed jobs that can be marked; empty outside of the list of jobs. */
+export const markableJobs = (state: AppState): Job[] =>
+  inJobList(state) ? jobsOf(state).filter(({ state: of }) => of !== JobState.ENDED) : [];
 
 /**
  * The user's own jobs that wait for a device. A job without an owner comes from a runner that did not record owners

@@ -3,6 +3,7 @@
  * each.
  */
 import { Phase, Verdict, type CaseResult, type GateResult } from '@flashcore/shared/contract';
+import { isUnansweredOff } from '../present/gate-marks.ts';
 import type { JobView } from './job-view.ts';
 
 const PHASES: Partial<Record<Phase, string>> = {
@@ -23,8 +24,8 @@ export function isMeasured({ phase, verdict }: GateResult, job: JobView | undefi
 }
 
 /** True if the gate got no answer and will not get one. */
-export const isOpen = ({ verdict }: Pick<GateResult, 'verdict'>): boolean =>
-  verdict === Verdict.NOT_MEASURED || verdict === Verdict.NOT_JUDGED;
+export const isOpen = (gate: Pick<GateResult, 'verdict' | 'level'>): boolean =>
+  !isUnansweredOff(gate) && (gate.verdict === Verdict.NOT_MEASURED || gate.verdict === Verdict.NOT_JUDGED);
 
 export interface GateTally {
   readonly passed: number;
@@ -36,7 +37,8 @@ export interface GateTally {
   readonly notMeasured: number;
 }
 
-export function gateTally(gates: readonly GateResult[], job: JobView | undefined): GateTally {
+export function gateTally(all: readonly GateResult[], job: JobView | undefined): GateTally {
+  const gates = all.filter((gate) => !isUnansweredOff(gate));
   const count = (is: (gate: GateResult) => boolean): number => gates.filter(is).length;
   const measured = count((gate) => isMeasured(gate, job));
   return {

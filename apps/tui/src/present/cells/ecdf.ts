@@ -20,6 +20,13 @@ export interface TimeAxis {
   readonly high: number;
 }
 
+interface EcdfSize {
+  readonly width: number;
+  readonly height: number;
+  /** Absent if no other plot has the same axis. */
+  readonly axis?: TimeAxis;
+}
+
 /** The axis that ends where the bins of the curves end. */
 const axisOf = (curves: readonly EcdfCurve[]): TimeAxis => ({
   low: Math.min(...curves.map(({ data }) => data.low)),
@@ -28,13 +35,9 @@ const axisOf = (curves: readonly EcdfCurve[]): TimeAxis => ({
 
 /**
  * Exactly `height` rows of `width` cells (at least 4): the curves and the axis values, with lines at 50, 90 and 99 %.
- * Samples below the bins raise the start of a curve; samples above them keep its end below 100 %. `axis` is absent if
- * no other plot has the same axis.
+ * Samples below the bins raise the start of a curve; samples above them keep its end below 100 %.
  */
-export function ecdf(
-  curves: readonly EcdfCurve[],
-  { width, height, axis = axisOf(curves) }: { width: number; height: number; axis?: TimeAxis },
-): Row[] {
+export function ecdf(curves: readonly EcdfCurve[], { width, height, axis = axisOf(curves) }: EcdfSize): Row[] {
   const { low, high } = axis;
   const canvas = new Canvas({ width, height: height - 1 });
   const levelY = (share: number): number => Math.round((1 - share) * (canvas.dotRows - 1));

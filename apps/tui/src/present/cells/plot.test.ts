@@ -138,6 +138,15 @@ test('a table shortens the columns that may be shortened, then drops columns by 
   ]);
 });
 
+test('columns without any value are dropped before others of a lower rank', () => {
+  const columns = [
+    { title: 'case', cell: ({ name }: { name: string }) => name },
+    { title: 'p90', drop: 5, cell: () => '80.35 ms' },
+    { title: 'of roof', drop: 3, cell: () => '-' },
+  ];
+  expect(table(columns, [{ name: '2x8x512x64' }], 22).titles).toEqual(['case', 'p90']);
+});
+
 test('the column that readers need most is cut last, wherever it is', () => {
   const columns = [
     { title: 'case', cell: () => '4x16x2048x64c' },

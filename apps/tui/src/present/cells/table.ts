@@ -55,7 +55,7 @@ function fitColumns<Item>(columns: readonly Laid<Item>[], width: number): Laid<I
   const shrunk = shrink(columns, width);
   if (totalWidth(shrunk) <= width) return shrunk;
   const victim = columns.reduce<Laid<Item> | undefined>(
-    (worst, laid) => ((laid.column.drop ?? 0) > (worst?.column.drop ?? 0) ? laid : worst),
+    (worst, laid) => (dropRank(laid) > (worst === undefined ? 0 : dropRank(worst)) ? laid : worst),
     undefined,
   );
   if (victim !== undefined)
@@ -67,6 +67,14 @@ function fitColumns<Item>(columns: readonly Laid<Item>[], width: number): Laid<I
   const names = shrink(shrunk, width, ({ shrinkTo }) => (shrinkTo === undefined ? undefined : LEAST_CELLS));
   const others = shrink(names, width, ({ cutLast }) => (cutLast ? undefined : LEAST_CELLS));
   return totalWidth(others) <= width ? others : shrink(others, width, () => LEAST_CELLS);
+}
+
+const EMPTY_FIRST = 1000;
+
+/** Columns with the highest rank are dropped first: those without any value, then by their own rank; 0: never. */
+function dropRank<Item>({ column: { drop = 0 }, runs }: Laid<Item>): number {
+  const isEmpty = runs.length > 0 && runs.every(({ text }) => text === '' || text === '-');
+  return drop > 0 && isEmpty ? drop + EMPTY_FIRST : drop;
 }
 
 type LeastOf = <Item>(column: Column<Item>) => number | undefined;

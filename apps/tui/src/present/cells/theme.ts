@@ -208,7 +208,8 @@ const ASCII: Record<string, string> = {
   '✓': 'v',
   '✗': 'x',
   '⚠': '!',
-  '–': '-',
+  // Before a number, '-' would be taken for its sign.
+  '–': '?',
   '┤': '|',
   '●': '*',
   '○': 'o',

@@ -59,13 +59,13 @@ test('the page of a fleet has partitions with cost, the queue by user, nodes wit
   const lines = plainLines(fleetBlocks(fleet, about), { ...PLAIN, width: 120 });
   expect(lines.slice(0, 22)).toEqual([
     'Partitions  3 of 16 GPUs free',
-    '  partition  device       busy  idle  pending  most  waiting  GPUs free  GPU held  in use        cost',
-    '  gpu        NVIDIA H200     2     1        1     8       41    3 of 16   2:00:00    75 %  7.0000 USD',
+    '  partition  device       busy  idle  pending  most  waiting  GPUs free    GPU held  in use        cost',
+    '  gpu        NVIDIA H200     2     1        1     8       41    3 of 16  2 h 00 min    75 %  7.0000 USD',
     '',
     'Queue by user',
     '  user  partition  waiting  running  used lately  weight',
-    '  ada   gpu              1        1         0:31       4',
-    '  bob   gpu             40        1        20:00       1',
+    '  ada   gpu              1        1         31 s       4',
+    '  bob   gpu             40        1  20 min 00 s       1',
     '',
     'Nodes',
     '  node    partition  pilots  busy  jobs',

@@ -10,7 +10,14 @@ import {
   type Pilot,
 } from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, tableOf, type Block, type Column, type Fact } from '../blocks.ts';
-import { formatClock, formatCost, formatCount, formatPercent, formatSeconds, formatShortInstant } from '../numbers.ts';
+import {
+  formatElapsed,
+  formatCost,
+  formatCount,
+  formatPercent,
+  formatSeconds,
+  formatShortInstant,
+} from '../numbers.ts';
 import { piece } from '../roles.ts';
 import { shortName } from '../words.ts';
 
@@ -62,7 +69,7 @@ const partitionColumns = ({ pilots }: Fleet, devices: readonly Device[]): Column
     { title: 'most', align: 'right', drop: 1, cell: ({ maxPilots }) => String(maxPilots) },
     { title: 'waiting', align: 'right', cell: ({ waitingJobs }) => String(waitingJobs) },
     { title: 'GPUs free', align: 'right', drop: 3, cell: ({ gpus }) => (gpus ? `${gpus.free} of ${gpus.total}` : '-') },
-    { title: 'GPU held', align: 'right', cell: ({ heldSeconds }) => formatClock(heldSeconds) },
+    { title: 'GPU held', align: 'right', cell: ({ heldSeconds }) => formatElapsed(heldSeconds) },
     { title: 'in use', align: 'right', cell: inUseText },
     { title: 'cost', align: 'right', cell: (partition) => costText(partition, devices) },
   ];
@@ -101,7 +108,7 @@ const SHARE_COLUMNS: Column<Share>[] = [
   { title: 'partition', cell: ({ partition }) => partition },
   { title: 'waiting', align: 'right', cell: ({ waitingJobs }) => String(waitingJobs) },
   { title: 'running', align: 'right', cell: ({ runningJobs }) => String(runningJobs) },
-  { title: 'used lately', align: 'right', cell: ({ recentSeconds }) => formatClock(recentSeconds) },
+  { title: 'used lately', align: 'right', cell: ({ recentSeconds }) => formatElapsed(recentSeconds) },
   { title: 'weight', align: 'right', drop: 1, cell: ({ weight }) => String(weight) },
 ];
 

@@ -75,11 +75,11 @@ test('the history marks an emulator time, and shows no number for a missing time
   });
   const crashed = create(ExperimentSummarySchema, { job: { ...job, label: '' }, cases: 7, gatesFailed: 2 });
   expect(historyReport([measured, crashed], PLAIN)).toEqual([
-    '  job       ended        outcome       cases    hot p50     gates  kernel',
-    '  01234567  11-21 11:00  wrong result    7/7  ~81.42 ms    3 of 4  fa_v2_wmma U…',
-    '  01234567  11-21 11:00  wrong result    0/7          -  ✓0 ✗2 –0  fa_v2_wmma',
-    '  ~ emulator time, not a GPU time; hot: launches back to back; gates: hard ones',
-    '  passed, of all hard ones; ✓ passed, ✗ failed, – not measured',
+    '  job       ended        outcome       cases       hot p50     gates  kernel',
+    '  01234567  11-21 11:00  wrong result    7/7  81.42 ms sim    3 of 4  fa_v2_wmm…',
+    '  01234567  11-21 11:00  wrong result    0/7             -  ✓0 ✗2 –0  fa_v2_wmma',
+    '  sim: not a GPU time; hot: launches back to back; gates: hard ones passed, of',
+    '  all hard ones; ✓ passed, ✗ failed, – not measured',
   ]);
 });
 

@@ -170,7 +170,7 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
     { title: 'kernel', shrinkTo: 10, cell: ({ job }) => job?.label || job?.kernelId || '-' },
   ];
   const notes = [
-    experiments.some(({ simulated }) => simulated) ? '~ emulator time, not a GPU time' : '',
+    experiments.some(({ simulated }) => simulated) ? 'sim: not a GPU time' : '',
     `hot: launches back to back${common === undefined ? '' : `, at ${common}`}`,
     hasChampion ? 'vs champion: least ratio to the champion of the same job, above 1 faster' : '',
     experiments.some(({ hardGates }) => hardGates > 0) ? 'gates: hard ones passed, of all hard ones' : '',
@@ -191,7 +191,7 @@ function rankedPiece({ ranking, p50Us, simulated }: ExperimentSummary): Piece {
 function timeText(experiment: ExperimentSummary): string {
   const p50Us = medianOf(experiment);
   const { dtype, simulated } = experiment;
-  return p50Us === undefined ? '-' : `${dtypeWord(dtype)}${simulated ? '~' : ''}${formatMicroseconds(p50Us)}`;
+  return p50Us === undefined ? '-' : `${dtypeWord(dtype)}${formatMicroseconds(p50Us)}${simulated ? ' sim' : ''}`;
 }
 
 const championText = ({ speedupOverChampion }: ExperimentSummary): string =>

@@ -2,7 +2,7 @@
 import { JobState, Phase } from '@flashcore/shared/contract';
 import { cutCells } from '../../present/cells/cell-text.ts';
 import { progressBar } from '../../present/cells/bars.ts';
-import { formatClock } from '../../present/numbers.ts';
+import { formatElapsed } from '../../present/numbers.ts';
 import { fitRow, rowWidth, run, type Row } from '../../present/cells/row.ts';
 import { fitParts, type Part } from '../../present/cells/table.ts';
 import { VIEWS, VIEW_TITLES, type AppState } from '../../state/app-state.ts';
@@ -81,7 +81,7 @@ function progressForms(job: JobView, now: number): Row[] {
   const { mark, role, word } = jobMark(job);
   if (isBeingRead(job))
     return [[run(`${mark} ${word}`, role), run(', reading its events', 'dim')], [run(`${mark} ${word}`, role)]];
-  const clock = run(hasDuration(job) ? ` ${formatClock(elapsedMs(job, now) / 1000)}` : '', 'dim');
+  const clock = run(hasDuration(job) ? ` ${formatElapsed(elapsedMs(job, now) / 1000)}` : '', 'dim');
   if (job.state !== JobState.RUNNING) return [[run(`${mark} ${word}`, role), clock], [run(`${mark} ${word}`, role)]];
   if (waitsSince(job, now) !== undefined) {
     const waits = run('waiting for the device', 'accent');

@@ -59,6 +59,7 @@ const RANKS: Record<string, number> = {
   'show-job': 1,
   'into-map': 1,
   'leave-map': 1,
+  'map-left': 1,
   'next-comparison-page': 1,
   compare: 1,
   accept: 1,

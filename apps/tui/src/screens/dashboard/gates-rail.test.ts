@@ -50,12 +50,17 @@ test('spare rows go to the titles of gates that failed, then to those that passe
     gate('Passed by a kernel that is documented', Verdict.PASS),
     gate('Failed by a kernel that is slow', Verdict.FAIL),
   ];
-  const [passed, failed] = [['✓ Passed by a kernel…     61 <= 64'], ['✗ Failed by a kernel…     61 <= 64']];
+  const [passed, failed] = [['✓ Passed by a kernel…     61 <= 64'], ['✗ Failed by a kernel…     61, <=64']];
   expect([2, 3, 4].map((height) => railOf(gates, height))).toEqual([
     [...passed, ...failed],
-    [...passed, '✗ Failed by a kernel that 61 <= 64', '  is slow'],
-    ['✓ Passed by a kernel that 61 <= 64', '  is documented', '✗ Failed by a kernel that 61 <= 64', '  is slow'],
+    [...passed, '✗ Failed by a kernel that 61, <=64', '  is slow'],
+    ['✓ Passed by a kernel that 61 <= 64', '  is documented', '✗ Failed by a kernel that 61, <=64', '  is slow'],
   ]);
+});
+
+test('a gate that the plan turned off is neither listed nor counted as not measured', () => {
+  const off = { ...(gate('Tensor pipe busy', Verdict.NOT_MEASURED) as object), level: 'off' };
+  expect(railOf([gate('Spills', Verdict.PASS), off], 4)).toEqual([expect.stringMatching(/^✓ Spills +61 <= 64$/)]);
 });
 
 test('every title in kernels/gates.yaml fits next to its target', () => {

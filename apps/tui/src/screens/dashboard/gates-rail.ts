@@ -8,7 +8,14 @@ import { noticeRows } from '../../present/cells/cells-painter.ts';
 import { cutWords, padCells, takeCells, wrapCells } from '../../present/cells/cell-text.ts';
 import { rowText, run, wrapRows, type Role, type Row, type Run } from '../../present/cells/row.ts';
 import { tallyText } from '../../present/sections/gates.ts';
-import { MODELLED_SIGN, gateMark, gateTarget, isModelled, modelledSign } from '../../present/gate-marks.ts';
+import {
+  MODELLED_SIGN,
+  gateMark,
+  gateTarget,
+  isModelled,
+  isUnansweredOff,
+  modelledSign,
+} from '../../present/gate-marks.ts';
 import { notMeasured } from '../../present/words.ts';
 import { formatCount, formatInUnit } from '../../present/numbers.ts';
 import { gateTally, isMeasured, isOpen, type GateTally } from '../../state/gate-board.ts';
@@ -74,7 +81,7 @@ interface Shown {
  * that decide the outcome, and then to the reasons.
  */
 function railRows(shown: Shown, { width, height }: Size): Row[] {
-  const told = shown.variant.gates.filter((gate) => !isOpen(gate));
+  const told = shown.variant.gates.filter((gate) => !isOpen(gate) && !isUnansweredOff(gate));
   const laid = (isWrapped: boolean): Row[][] => told.map((gate) => gateRows(gate, shown, { width, isWrapped }));
   const open = openReasons(shown.variant);
   const [wrapped, cut] = [laid(true), laid(false)];
@@ -139,15 +146,17 @@ function gateRows(
 }
 
 /**
- * Text such as "61 <= 64". For a gate that requires one exact value: the value if it passed, otherwise "85.7, not 100
- * %" or, if 0 is required, the amount, such as "128 B".
+ * Text such as "61 <= 64" or, because that would be untrue of a gate that failed, "72, <=64". For a gate that requires
+ * one exact value: the value if it passed, otherwise "85.7, not 100 %" or, if 0 is required, the amount, such as "128
+ * B".
  */
 function figureText(
   { comparison, verdict, target: limit, unit, value: told }: GateResult,
   value: string,
   target: string,
 ): string {
-  if (comparison !== '==') return `${value} ${target}`.trim();
+  if (comparison !== '==')
+    return verdict === Verdict.FAIL ? `${value}, ${target.replace(' ', '')}` : `${value} ${target}`.trim();
   const wanted = target.replace(/^= /, '');
   if (verdict === Verdict.PASS) return wanted;
   // If 0 is required, the amount is enough.

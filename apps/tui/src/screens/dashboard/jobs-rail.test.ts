@@ -37,12 +37,12 @@ test('running jobs stay in the rail, however many there are, along with the show
 test('if room is short, the time and then a pass are left out, and a name is cut to the cells that are left', () => {
   const rail = (label: string) =>
     railOf([{ name: 'jobs/a612', label, state: JobState.ENDED, outcome: Outcome.PASSED }], 'jobs/a612');
-  expect(rail('flashcore_v6')).toEqual(['▸ ✓ a612 flashcore_v6  passed 0:51']);
+  expect(rail('flashcore_v6')).toEqual(['▸ ✓ a612 flashcore_v6  passed 51 s']);
   expect(rail('flashcore_v6_wmma')).toEqual(['▸ ✓ a612 flashcore_v6_wmma  passed']);
   expect(rail('bank_conflict_32way')).toEqual(['▸ ✓ a612 bank_conflict_32way']);
   expect(rail('flashcore_v6 USE_WMMA=1 STAGES=3')).toEqual(['▸ ✓ a612 flashcore_v6 USE_… passed']);
   const failed = { name: 'jobs/a612', label: 'my_attn', state: JobState.ENDED, outcome: Outcome.WRONG_RESULT };
-  expect(railOf([failed], 'jobs/a612')).toEqual(['▸ ✗ a612 my_attn wrong result 0:51']);
+  expect(railOf([failed], 'jobs/a612')).toEqual(['▸ ✗ a612 my_attn wrong result 51 s']);
   // A circle stands for cancelled jobs too, and nobody knows how long an interrupted job took.
   const cut = { ...failed, label: 'my_attn PAD=4 MIN_CTAS=8', outcome: Outcome.INTERRUPTED };
   expect(railOf([cut], 'jobs/a612')).toEqual(['▸ ○ a612 my_attn PAD=… interrupted']);

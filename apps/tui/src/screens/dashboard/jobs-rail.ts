@@ -4,9 +4,10 @@ import { JobState, Outcome, type Job } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { cellWidth, cutCells, padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
-import { counted, formatClock } from '../../present/numbers.ts';
+import { counted, formatElapsed } from '../../present/numbers.ts';
 import { PHASE_WORDS, jobMark, outcomeWord, shortName } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
+import { listTitle } from '../../state/listed-kernel.ts';
 import { hasDuration, jobsOf, waitsSince } from '../../state/selectors.ts';
 import { noAnswerYet } from '../pane/nothing.ts';
 import type { View } from '../pane/view.ts';
@@ -75,7 +76,7 @@ function jobRow(state: AppState, { job, gap }: RailJob, width: number): Row {
   const isShown = job.name === state.attached;
   const [word, clock] = tailOf(state, job);
   const room = width - 2 - 2 - ID_CELLS - 1 - 1;
-  const name = job.label || job.kernelId;
+  const name = listTitle(state, job);
   // If there is not enough room, first the time is left out, then "passed", so that words stay whole. Other marks stand
   // for several outcomes.
   const tails = [`${word} ${clock}`.trim(), word, ...(job.outcome === Outcome.PASSED ? [''] : [])];
@@ -92,13 +93,13 @@ function jobRow(state: AppState, { job, gap }: RailJob, width: number): Row {
   return fitRow(row, width);
 }
 
-/** The end of the row: "bench 0:58", "1 ahead" or "failed 0:12". */
+/** The end of the row: "bench 58 s", "1 ahead" or "failed 12 s". */
 function tailOf(state: AppState, job: Job): [word: string, clock: string] {
   const { name, startTime, endTime, queuePosition } = job;
   if (job.state === JobState.QUEUED) return [`${queuePosition} ahead`, ''];
   const from = startTime === undefined ? undefined : timestampMs(startTime);
   const now = endTime === undefined ? (state.lostAt ?? state.now) : timestampMs(endTime);
-  const clock = from === undefined ? '' : formatClock((now - from) / 1000);
+  const clock = from === undefined ? '' : formatElapsed((now - from) / 1000);
   if (job.state !== JobState.RUNNING) return [outcomeWord(job), hasDuration(job) ? clock : ''];
   const view = entryOf(state.views, name);
   const phase = view?.phases.at(-1)?.phase;

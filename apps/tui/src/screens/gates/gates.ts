@@ -20,7 +20,7 @@ import { table, type Table } from '../../present/cells/table.ts';
 import { aimText, decidingText, measuresText } from '../../present/sections/gate-plan.ts';
 import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
 import type { AppState } from '../../state/app-state.ts';
-import { isMeasured } from '../../state/gate-board.ts';
+import { isMeasured, isOpen } from '../../state/gate-board.ts';
 import type { JobView } from '../../state/job-view.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import type { Size, View } from '../pane/view.ts';
@@ -156,11 +156,7 @@ interface GateLook {
 
 /** The reason of a gate that failed or was not measured. The selected gate shows it whatever its verdict. */
 function reasonRows(gate: GateResult, { width, selected, hasSource }: GateLook): Row[] {
-  const wanted =
-    selected ||
-    gate.verdict === Verdict.NOT_MEASURED ||
-    gate.verdict === Verdict.NOT_JUDGED ||
-    (gate.verdict === Verdict.FAIL && gate.level !== 'off');
+  const wanted = selected || isOpen(gate) || (gate.verdict === Verdict.FAIL && gate.level !== 'off');
   const source = selected && !hasSource && gate.source !== '' ? ` [${gate.level}, by ${gate.source}]` : '';
   const own = selected && gate.ownReason !== '' ? ` [${ownGateText(gate)}]` : '';
   const text = `${gateReason(gate)}${source}${own}`.trim();
@@ -221,7 +217,8 @@ function planRows(
   const { name, fallback, requirements } = plan;
   const dim = { role: 'dim', hang: 2 } as const;
   const all: Row[] = [
-    fitRow([run(`plan ${name}`, 'title'), run(`  ${aimText(plan)}`, 'dim')], width),
+    [run(`plan ${name}`, 'title')],
+    ...wrapRows(aimText(plan), width, dim),
     ...wrapRows(measuresText(plan, caseSets), width, dim),
     ...wrapRows(decidingText(plan), width, dim),
     ...flowRows(

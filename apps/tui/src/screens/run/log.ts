@@ -52,12 +52,15 @@ function matchText(search: LogSearch, log: LogBuffer, { follow, top }: LogPositi
     : `${formatCount(Math.max(1, search.place(follow ? log.end : top)))}/${formatCount(count)} hits`;
 }
 
+/** A search without hits filters nothing. */
+const isFiltered = ({ filter }: LogPosition, search: LogSearch): boolean => filter && search.matches.length > 0;
+
 /** Text such as "1,204 lines  following", or the position of the window. */
 export function logRemark({ log, search, position }: LogSlice): string {
   const hits =
     search === undefined
       ? ''
-      : `/${search.query}/ ${matchText(search, log, position)}${position.filter ? ' only' : ''}  `;
+      : `/${search.query}/ ${matchText(search, log, position)}${isFiltered(position, search) ? ', only these' : ''}  `;
   const lines = `${formatCount(log.end)} line${log.end === 1 ? '' : 's'}`;
   const sideways = position.left > 0 ? `from column ${position.left + 1}, ` : '';
   return (

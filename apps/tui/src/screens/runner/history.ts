@@ -176,7 +176,7 @@ function summaryRows(experiment: ExperimentSummary, width: number): Row[] {
 
 const PREVIEW_FROM = 12;
 /** The least share of the width for the reasons; figures are dropped before they get less. */
-const WHY_SHARE = 0.3;
+const WHY_SHARE = 0.25;
 const MOST_SUMMARY_ROWS = 4;
 
 const kindRows = ({ job }: ExperimentSummary, now: number): Row[] =>

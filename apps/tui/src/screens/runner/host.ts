@@ -10,7 +10,7 @@ import {
 } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { entryOf } from '@flashcore/shared/text';
-import { formatBytes, formatClock, formatNumber, formatCost, counted, formatPercent } from '../../present/numbers.ts';
+import { formatBytes, formatElapsed, formatNumber, formatCost, counted, formatPercent } from '../../present/numbers.ts';
 import { fitRow, flowRows, labelled, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { AppState, HostStart } from '../../state/app-state.ts';
 import { restartText } from '../chrome/message.ts';
@@ -67,7 +67,7 @@ const aboutFleet = ({ jobs }: AppState, devices: readonly Device[]): AboutFleet 
 });
 
 function runnerRows(host: Host, state: AppState, width: number): Row[] {
-  const up = host.startTime === undefined ? '-' : formatClock((state.now - timestampMs(host.startTime)) / 1000);
+  const up = host.startTime === undefined ? '-' : formatElapsed((state.now - timestampMs(host.startTime)) / 1000);
   const groups: Row[] = [
     labelled('address', state.runner.label),
     labelled('host', host.hostName),
@@ -279,7 +279,7 @@ function queueRows({ jobs, now, lostAt }: AppState, { deviceId }: Device, width:
         run(`  ${mark} `, role),
         run(jobTitle(job), 'title'),
         run(
-          `  ${KIND_WORDS[job.kind]}, ${text}${since === undefined ? '' : ` ${formatClock(((lostAt ?? now) - timestampMs(since)) / 1000)}`}`,
+          `  ${KIND_WORDS[job.kind]}, ${text}${since === undefined ? '' : ` ${formatElapsed(((lostAt ?? now) - timestampMs(since)) / 1000)}`}`,
           'dim',
         ),
       ],

@@ -1,6 +1,7 @@
 /** View 7, turned to the problems: what kernels can compute, with the definition of the selected one. */
 import { blockRows } from '../../present/cells/cells-painter.ts';
 import { run, wrapRows, type Row } from '../../present/cells/row.ts';
+import { counted } from '../../present/numbers.ts';
 import type { Column } from '../../present/cells/table.ts';
 import { caseCount, dtypesOf, problemBlocks, type ListedProblem } from '../../present/sections/problem.ts';
 import type { AppState } from '../../state/app-state.ts';
@@ -66,7 +67,7 @@ export function problemsPane(state: AppState, { width, height }: Size): PaneCont
       remark: `${position}, Enter opens the form of a kernel, Esc the list`,
       body: definition({ width, height }),
     };
-  const remark = `${position}${ui.filters.problems === '' ? '' : `, only "${ui.filters.problems}"`}, Enter opens the definition`;
+  const remark = `${position}${ui.filters.problems === '' ? '' : `, only "${ui.filters.problems}"`}${notListedText(state)}, Enter opens the definition`;
   const look = { selected, focused: ui.view === 'kernels' };
   if (width >= SIDE_BY_SIDE) {
     const leftWidth = Math.floor(width * 0.55);
@@ -87,6 +88,13 @@ export function problemsPane(state: AppState, { width, height }: Size): PaneCont
     remark,
     body: [...rows, [run('─'.repeat(width), 'border')], ...definition({ width, height: height - rows.length - 1 })],
   };
+}
+
+/** Says why the problems have more kernels than the list of kernels: theirs include what this machine has. */
+function notListedText(state: AppState): string {
+  const listed = new Set(state.kernels.map(({ kernelId }) => kernelId));
+  const others = (state.problems ?? []).flatMap(({ kernels }) => kernels).filter(({ id }) => !listed.has(id));
+  return others.length === 0 ? '' : `, ${counted(others.length, 'kernel')} here that t does not list`;
 }
 
 /** The problem with the runner's kernels along with the listed ones. */
