@@ -737,6 +737,13 @@ export declare type Roofline = Message<"flashcore.runner.v1.Roofline"> & {
    * @generated from field: string source = 3;
    */
   source: string;
+
+  /**
+   * fp32 throughput without tensor cores, TFLOP/s; 0: not known.
+   *
+   * @generated from field: double fp32_tflops = 4;
+   */
+  fp32Tflops: number;
 };
 
 /**

@@ -491,6 +491,20 @@ export declare type VerifyProgress = Message<"flashcore.runner.v1.VerifyProgress
    * @generated from field: flashcore.runner.v1.Shape shape = 5;
    */
   shape?: Shape | undefined;
+
+  /**
+   * While probes and drawn shapes run: how many have ended. The case's index and its seeds are then 0.
+   *
+   * @generated from field: int32 probes_done = 6;
+   */
+  probesDone: number;
+
+  /**
+   * Probes and drawn shapes in all.
+   *
+   * @generated from field: int32 probe_count = 7;
+   */
+  probeCount: number;
 };
 
 /**

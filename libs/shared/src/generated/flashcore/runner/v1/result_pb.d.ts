@@ -1230,6 +1230,13 @@ export declare type BuildResult = Message<"flashcore.runner.v1.BuildResult"> & {
    * @generated from field: int32 smem_refused_bytes = 12;
    */
   smemRefusedBytes: number;
+
+  /**
+   * Whether the code has instructions of tensor cores, by its PTX; absent when no compiler left PTX.
+   *
+   * @generated from field: optional bool tensor_cores = 13;
+   */
+  tensorCores?: boolean | undefined;
 };
 
 /**
@@ -1774,7 +1781,7 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
   elements: bigint;
 
   /**
-   * The element with the largest error.
+   * The element farthest beyond its limit, or closest to it if none is beyond.
    *
    * @generated from field: flashcore.runner.v1.ElementError worst = 15;
    */
@@ -2000,7 +2007,7 @@ export declare type OutputResult = Message<"flashcore.runner.v1.OutputResult"> &
   elements: bigint;
 
   /**
-   * The element with the largest error.
+   * The element farthest beyond its limit, or closest to it if none is beyond.
    *
    * @generated from field: flashcore.runner.v1.ElementError worst = 15;
    */
