@@ -1,7 +1,7 @@
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import type { CaseReport, OutputReport } from '../../worker/messages/verifying.ts';
-import { caseFindings } from './verify-findings.ts';
+import { caseFindings, placesText } from './verify-findings.ts';
 
 /** The messages about an output with these counts, without the shape. */
 function messages(
@@ -13,7 +13,7 @@ function messages(
     ...counts,
   };
   const output = { name: 'O', figures, beyondRounding: false, trivialNorm: false };
-  const report = { outputs: [output as unknown as OutputReport], modified: [], straying: 0 };
+  const report = { outputs: [output as unknown as OutputReport], modified: [], straying: 0, isAttention: true };
   return caseFindings(report as unknown as CaseReport, parseShape('1x1x1x8')).map(({ message }) => message.slice(9));
 }
 
@@ -44,4 +44,40 @@ test('a finding does not claim that the worst element has the largest error if a
   expect(text(1.2)).toMatch(
     /the largest error is 5\.00e-1, the one farthest beyond its limit at b0 h1 s2 d3 \(got 1\.2/,
   );
+});
+
+test('a finding names the few rows or columns that all mismatches are in', () => {
+  const of = (rows: number[], columns: number[], named = false): string =>
+    placesText({ rows, columns, ofRows: 333, ofColumns: 64 }, named);
+  const all = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
+  expect([
+    of(all(333), [57, 59, 61, 63]),
+    of([320, 321, 322], all(64)),
+    of([7], [3], true),
+    of(
+      all(333),
+      all(16).map((index) => 4 * index),
+      true,
+    ),
+    of(all(333), all(64)),
+    of(all(333), [0, 1, 2, 5, 9, 17, 33, 60]),
+  ]).toEqual([
+    'columns d57, d59, d61 and d63',
+    'rows s320 to s322',
+    'row 7, column 3',
+    'every 4th column from 0 to 60',
+    '',
+    '',
+  ]);
+});
+
+test('the hint of a wrong result names parts of attention only if the problem is attention', () => {
+  const remedyOf = (isAttention: boolean): string => {
+    const figures = { mismatches: 1, nanCount: 0, infCount: 0, unwrittenCount: 0, elements: 8n, maxAbsError: 0.5 };
+    const output = { name: 'Y', figures: { ...figures, firstMismatches: [], errorMap: { outputDims: [8] } } };
+    const report = { outputs: [output as unknown as OutputReport], modified: [], straying: 0, isAttention };
+    return caseFindings(report as unknown as CaseReport, parseShape('rows=1,N=8'))[0]!.remedy;
+  };
+  expect(remedyOf(true)).toContain('whole rows to the running maximum and sum');
+  expect(remedyOf(false)).toContain('whole rows to what is computed once a row');
 });

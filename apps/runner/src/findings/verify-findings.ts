@@ -9,11 +9,11 @@ import {
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { formatCount, formatError, formatPair } from '@flashcore/shared/text';
-import type { CaseReport, OutputReport } from '../../worker/messages/verifying.ts';
+import type { CaseReport, MismatchPlaces, OutputReport } from '../../worker/messages/verifying.ts';
 
 /** The findings about a case's outputs, worst first; empty if there are none. */
 export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
-  const { outputs, modified, straying } = report;
+  const { outputs, modified, straying, isAttention } = report;
   const of: MakeFinding = (kind, message, remedy) =>
     create(FindingSchema, { kind, message: `${formatShape(shape)}: ${message}`, remedy, shape });
   const elements = outputs.reduce((sum, { figures }) => sum + figures.elements, 0n);
@@ -37,7 +37,7 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
         ]
       : []),
     ...outputs.flatMap((output) =>
-      outputFindings(output, { of, named: areNamed(outputs), others: modified.length + straying }),
+      outputFindings(output, { of, named: areNamed(outputs), isAttention, others: modified.length + straying }),
     ),
   ];
 }
@@ -56,14 +56,17 @@ interface OutputContext {
   of: MakeFinding;
   /** Whether messages name the output. */
   named: boolean;
+  isAttention: boolean;
   /** The number of other findings about the same case. */
   others: number;
 }
 
 /** Findings of one output. */
-function outputFindings(output: OutputReport, { of, named, others }: OutputContext): Finding[] {
-  const { name, figures, beyondRounding, trivialNorm } = output;
+function outputFindings(output: OutputReport, { of, named, isAttention, others }: OutputContext): Finding[] {
+  const { name, figures, mismatchPlaces, beyondRounding, trivialNorm } = output;
   const findings: Finding[] = [];
+  const where = placesText(mismatchPlaces, named);
+  const allIn = where === '' ? '' : `, all in ${where}`;
   const notFinite = figures.nanCount + figures.infCount;
   const wrong = figures.mismatches - notFinite - figures.unwrittenCount;
   const first = figures.firstMismatches[0];
@@ -76,7 +79,7 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
     findings.push(
       of(
         FindingKind.UNWRITTEN_OUTPUT,
-        `${share(figures.unwrittenCount)} ${Number(figures.unwrittenCount) === 1 ? 'was' : 'were'} never written${first ? `, first ${place(first)}` : ''}`,
+        `${share(figures.unwrittenCount)} ${Number(figures.unwrittenCount) === 1 ? 'was' : 'were'} never written${allIn}${first ? `, first ${place(first)}` : ''}`,
         'Check the guards of the stores and the grid against the shape',
       ),
     );
@@ -89,8 +92,8 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
     findings.push(
       of(
         FindingKind.NAN_OUTPUT,
-        `${kinds.join(', ')}${first ? `, first ${place(first)}` : ''}`,
-        'A fully masked row needs a finite running maximum; -inf - -inf and 0 / 0 are NaN; shared memory that was never written reads as NaN here',
+        `${kinds.join(', ')}${allIn}${first ? `, first ${place(first)}` : ''}`,
+        `${isAttention ? 'A fully masked row needs a finite running maximum; ' : ''}-inf - -inf and 0 / 0 are NaN; shared memory that was never written reads as NaN here`,
       ),
     );
   }
@@ -98,8 +101,10 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
     findings.push(
       of(
         FindingKind.WRONG_RESULT,
-        `${counted(wrong)} outside the tolerance; the largest error is ${formatError(figures.maxAbsError)}${worstText(figures, place)}`,
-        'See where the errors are, on the error map (view 2, or fa-tui verify): whole tiles point to indexing or a missing barrier, whole rows to the running maximum and sum',
+        `${counted(wrong)} outside the tolerance${allIn}; the largest error is ${formatError(figures.maxAbsError)}${worstText(figures, place)}`,
+        where === ''
+          ? `See where the errors are, on the error map (view 2, or fa-tui verify): whole tiles point to indexing or a missing barrier, whole rows to ${isAttention ? 'the running maximum and sum' : 'what is computed once a row'}`
+          : `Look for what the kernel does differently in ${where}; the error map (view 2, or fa-tui verify) shows them`,
       ),
     );
   }
@@ -109,7 +114,7 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
       of(
         FindingKind.WRONG_RESULT,
         `each element${named ? ` of ${name}` : ''} is within the tolerance, but over 16 rows the error is ${ratio.toPrecision(3)} times what rounding to the dtype explains (limit ${limit.toPrecision(3)})`,
-        'Keep inputs and weights in the dtype of the tensors, and sums and logits in fp32: a format of 8 bits, small values left out and sums in fp16 look like this',
+        `Keep inputs${isAttention ? ' and weights' : ''} in the dtype of the tensors, and sums${isAttention ? ' and logits' : ''} in fp32: a format of 8 bits, small values left out and sums in fp16 look like this`,
       ),
     );
   }
@@ -124,6 +129,45 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
   }
   return findings;
 }
+
+/**
+ * The few rows or columns that all mismatches are in, for example "columns d57, d59, d61 and d63", "rows s320 to s332"
+ * or "every 4th column from 3 to 63"; empty if they are everywhere.
+ */
+export function placesText(places: MismatchPlaces | undefined, named: boolean): string {
+  if (places === undefined) return '';
+  const [s, d] = named ? ['', ''] : ['s', 'd'];
+  return [
+    indicesText(places.rows, { extent: places.ofRows, noun: 'row', letter: s }),
+    indicesText(places.columns, { extent: places.ofColumns, noun: 'column', letter: d }),
+  ]
+    .filter((text) => text !== '')
+    .join(', ');
+}
+
+/** More indices than this share of an extent are "everywhere". */
+const LARGE_SHARE = 0.5;
+const MOST_LISTED = 6;
+
+function indicesText(
+  indices: readonly number[],
+  { extent, noun, letter }: { extent: number; noun: string; letter: string },
+): string {
+  const [first, second] = indices;
+  const last = indices.at(-1);
+  if (first === undefined || last === undefined || indices.length > LARGE_SHARE * extent) return '';
+  const at = (index: number): string => `${letter}${index}`;
+  if (second === undefined) return `${noun} ${at(first)}`;
+  const step = second - first;
+  const isRegular = indices.every((index, place) => index === first + place * step);
+  if (isRegular && step === 1 && indices.length > 2) return `${noun}s ${at(first)} to ${at(last)}`;
+  if (indices.length <= MOST_LISTED) return `${noun}s ${indices.slice(0, -1).map(at).join(', ')} and ${at(last)}`;
+  return isRegular ? `every ${ordinal(step)} ${noun} from ${at(first)} to ${at(last)}` : '';
+}
+
+const ORDINALS = new Intl.PluralRules('en', { type: 'ordinal' });
+const ENDINGS: Record<string, string> = { one: 'st', two: 'nd', few: 'rd' };
+const ordinal = (number: number): string => `${number}${ENDINGS[ORDINALS.select(number)] ?? 'th'}`;
 
 /** Describes the worst element. Another element may have a larger error within a larger limit. */
 function worstText(

@@ -99,12 +99,23 @@ export interface OutputFigures extends Pick<
   errorMap: ErrorBlocks;
 }
 
+/** The rows and columns of an output that have elements outside the tolerance, in any batch and head. */
+export interface MismatchPlaces {
+  rows: readonly number[];
+  columns: readonly number[];
+  /** The output's extents. */
+  ofRows: number;
+  ofColumns: number;
+}
+
 export interface OutputReport {
   name: string;
   dtype: TensorDtype;
   /** The name of the output's own tolerance. */
   tolerance: string | undefined;
   figures: OutputFigures;
+  /** On any seed; undefined if nothing is outside or the output is too large. */
+  mismatchPlaces: MismatchPlaces | undefined;
   /** Whether the error is larger than rounding explains, if the request asked for that check. */
   beyondRounding: boolean;
   /** Whether the output's norm is less than half of the reference's for some seed. */
@@ -117,6 +128,8 @@ export interface CaseReport {
   figures: Pick<CaseResult, 'seeds' | 'fp16MaxAbsError' | 'deterministic' | 'seconds'>;
   /** In the problem's order. */
   outputs: [OutputReport, ...OutputReport[]];
+  /** Whether the case is attention, whose findings name its parts. */
+  isAttention: boolean;
   /** Results for each input, in order. */
   inputs: { failed: boolean; maxAbsError: number; roundingRatio: number }[];
   /** Undefined if plain attention does not apply to the case. */

@@ -2,7 +2,7 @@ import { DTYPE_BYTES } from '@flashcore/shared/kernels';
 import type { Reference } from '../driver/reference.ts';
 import { filledElement, matricesOf, valueReader, type OutputExtent, type TensorBits } from '../driver/tensor-bits.ts';
 import type { ElementError, Plain } from '@flashcore/shared/contract';
-import type { ErrorBlocks } from '../messages/verifying.ts';
+import type { ErrorBlocks, MismatchPlaces } from '../messages/verifying.ts';
 
 /** The comparison of one run's output with the reference. */
 export interface Comparison {
@@ -17,7 +17,10 @@ export interface Comparison {
   unwrittenCount: number;
   elements: number;
   worst?: Plain<ElementError>;
+  /** The error of `worst` as a share of its limit; 0 if there is no finite element. */
+  worstOfLimit: number;
   firstMismatches: Plain<ElementError>[];
+  mismatchPlaces: MismatchPlaces | undefined;
   errorMap: ErrorBlocks;
   /** Norm of the output divided by the norm of the reference. */
   normRatio: number;
@@ -73,11 +76,19 @@ export function compareOutput(
   const { worstIndex, gotSquares, wantSquares, ...counted } = figures;
   const valueAt = valueReader(got, dtype);
   const elementAt = (index: number): Plain<ElementError> => placed(dims, index, valueAt(index), want[index]!);
+  const worst = worstIndex >= 0 ? elementAt(worstIndex) : undefined;
+  const limitAt = (value: number): number => tolerance.absolute + tolerance.relative * Math.abs(value);
+  const isOutside = (index: number): boolean => {
+    const [value, wanted] = [valueAt(index), want[index]!];
+    return value !== wanted && !(Math.abs(value - wanted) <= limitAt(wanted));
+  };
   return {
     ...counted,
     elements: got.length,
-    ...(worstIndex >= 0 && { worst: elementAt(worstIndex) }),
+    ...(worst && { worst }),
+    worstOfLimit: worst ? Math.abs(worst.got - worst.want) / limitAt(worst.want) : 0,
     firstMismatches: Array.from(first, elementAt),
+    mismatchPlaces: counted.mismatches === 0 ? undefined : mismatchPlaces(extent, isOutside),
     errorMap: {
       rows,
       columns,
@@ -92,6 +103,26 @@ export function compareOutput(
     },
     normRatio: wantSquares === 0 ? 1 : Math.sqrt(gotSquares / wantSquares),
   };
+}
+
+/** Above this number of elements, looking at each takes seconds. */
+const MOST_LOOKED_AT = 2 ** 26;
+
+/** The rows and columns with elements outside the tolerance; undefined for an output that is too large. */
+function mismatchPlaces(
+  { heads, rows, columns }: { heads: number; rows: number; columns: number },
+  isOutside: (index: number) => boolean,
+): MismatchPlaces | undefined {
+  const elements = heads * rows * columns;
+  if (elements > MOST_LOOKED_AT) return undefined;
+  const [inRows, inColumns] = [new Uint8Array(rows), new Uint8Array(columns)];
+  for (let index = 0; index < elements; index += 1) {
+    if (!isOutside(index)) continue;
+    inRows[Math.floor(index / columns) % rows] = 1;
+    inColumns[index % columns] = 1;
+  }
+  const indices = (marks: Uint8Array): number[] => [...marks.keys()].filter((index) => marks[index] === 1);
+  return { rows: indices(inRows), columns: indices(inColumns), ofRows: rows, ofColumns: columns };
 }
 
 /** Splits an index into its last four coordinates; coordinates that the output lacks are 0. */

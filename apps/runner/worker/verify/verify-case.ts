@@ -1,3 +1,4 @@
+import type { ProblemCase } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import { CudaError } from '../driver/cuda-error.ts';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
@@ -6,7 +7,7 @@ import type { PreparedLaunches } from '../driver/arguments.ts';
 import type { Reference } from '../driver/reference.ts';
 import { outputOf, outputsOf, type OutputExtent, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { Candidate, SeededInput } from '../messages/launchable.ts';
-import type { CaseReport, OutputFigures, OutputReport, VerifyRequest } from '../messages/verifying.ts';
+import type { CaseReport, MismatchPlaces, OutputFigures, OutputReport, VerifyRequest } from '../messages/verifying.ts';
 import type { Reporter } from '../reporter.ts';
 import { GUARDS, RunBuffers } from './buffers.ts';
 import { drawInputs } from './inputs.ts';
@@ -83,7 +84,7 @@ export async function verifyCase(
     if (failed(report) && !request.allInputs) break;
   }
   run.close();
-  return summarise(outputsOf(request.candidate.plan), reports, (performance.now() - started) / 1000);
+  return summarise(request.candidate.plan, reports, (performance.now() - started) / 1000);
 }
 
 /** The CPU reference, with the answers that it has computed ahead. */
@@ -262,13 +263,9 @@ function sameBits(a: TensorsByName[string], b: TensorsByName[string]): boolean {
 const failed = ({ outputs, modified, straying }: SeedReport): boolean =>
   straying > 0 || modified.length > 0 || outputs.some(isWrong);
 
-function summarise(
-  outputs: [OutputExtent, ...OutputExtent[]],
-  reports: readonly SeedReport[],
-  seconds: number,
-): CaseReport {
+function summarise(kind: ProblemCase, reports: readonly SeedReport[], seconds: number): CaseReport {
   const deterministic = reports[0]?.deterministic;
-  const [first, ...others] = outputs;
+  const [first, ...others] = outputsOf(kind);
   const reported = (output: OutputExtent, index: number): OutputReport =>
     outputReport(
       output,
@@ -287,6 +284,7 @@ function summarise(
       maxAbsError: Math.max(...report.outputs.map(({ comparison }) => comparison.maxAbsError)),
       roundingRatio: Math.max(...report.outputs.map(({ rounding }) => rounding?.ratio ?? 0)),
     })),
+    isAttention: kind.operation !== 'own',
     flashAttentionRule: flashAttentionRule(reports),
     modified: [...new Set(reports.flatMap((report) => report.modified))],
     straying: reports.reduce((sum, report) => sum + report.straying, 0),
@@ -324,9 +322,20 @@ function outputReport({ name, dtype, tolerance }: OutputExtent, judged: readonly
       rounding: worstRounding(judged),
       errorMap: worst.errorMap,
     },
+    mismatchPlaces: placesOfAll(comparisons.filter(({ mismatches }) => mismatches > 0)),
     beyondRounding: judged.some(({ beyondRounding }) => beyondRounding),
     trivialNorm: judged.some(({ trivialNorm }) => trivialNorm),
   };
+}
+
+/** The rows and columns with mismatches on any seed; undefined if those of a seed are not known. */
+function placesOfAll(wrong: readonly Comparison[]): MismatchPlaces | undefined {
+  const known = wrong.flatMap(({ mismatchPlaces }) => mismatchPlaces ?? []);
+  const [first] = known;
+  if (first === undefined || known.length < wrong.length) return undefined;
+  const all = (of: (places: MismatchPlaces) => readonly number[]): number[] =>
+    [...new Set(known.flatMap(of))].sort((a, b) => a - b);
+  return { ...first, rows: all(({ rows }) => rows), columns: all(({ columns }) => columns) };
 }
 
 /**
@@ -348,5 +357,5 @@ function worstRounding(judged: readonly JudgedOutput[]): OutputFigures['rounding
 
 function badness(comparison: Comparison): number {
   const notFinite = comparison.nanCount + comparison.infCount + comparison.unwrittenCount;
-  return notFinite > 0 ? Number.MAX_VALUE : comparison.maxAbsError;
+  return notFinite > 0 ? Number.MAX_VALUE : comparison.worstOfLimit;
 }
