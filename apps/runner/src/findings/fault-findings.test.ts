@@ -60,3 +60,23 @@ test('the finding about an access outside a tensor gives the distance, and warns
     'wrote 2 bytes at the first byte past the end of O, at k.cu:30; false',
   ]);
 });
+
+test('distances are not read as widths, large numbers have commas, and a race names the element', () => {
+  const told = (kind: string, message: string, bytes: number) => {
+    const threads = [{ thread: [96, 0, 0], waits_at: 'write at ./k.cu:39' }];
+    const emulator = { kind, message, bytes, thread: [96, 0, 0], block: [0, 0, 0], threads };
+    const fault = { call: 'cuLaunchKernel', arguments: '', description: '', name: 'CUDA_ERROR_UNKNOWN', emulator };
+    const finding = findingOf({ status: 'fault', fault }, parseShape('1x1x64x64'))!;
+    return [finding.message, finding.threads[0]?.place];
+  };
+  expect([
+    told('OUT_OF_BOUNDS', "wrote 1152 bytes past the end of the block's 18432 bytes of shared memory", 2)[0],
+    told('RACE', 'thread (96,0,0) writes byte 1728 of V_smem (static shared memory) at ./k.cu:39', 2),
+  ]).toEqual([
+    "wrote 2 bytes, 1,152 bytes past the end of the block's 18,432 bytes of shared memory",
+    [
+      'thread (96,0,0) writes byte 1,728 of V_smem (element 864 of 2 bytes, static shared memory) at k.cu:39',
+      'writes at k.cu:39',
+    ],
+  ]);
+});

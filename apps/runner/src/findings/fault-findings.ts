@@ -7,7 +7,7 @@ import {
   type Finding,
   type Shape,
 } from '@flashcore/shared/contract';
-import { bytesText, entryOf } from '@flashcore/shared/text';
+import { bytesText, entryOf, formatCount } from '@flashcore/shared/text';
 import type { CudaFault, EmulatorFault } from '../../worker/messages/channel.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
@@ -93,7 +93,7 @@ export function findingOf(outcome: WorkerOutcome<unknown>, shape: Shape): Findin
     case 'time-limit':
       return simpleFinding(
         FindingKind.TIMED_OUT,
-        `The launch did not end within ${(outcome.limitMs / 1000).toFixed(1)} s and was killed`,
+        `The launch did not end within ${(outcome.limitMs / 1000).toFixed(1)} s, a limit that grows with the FLOPs of the shape, and was killed`,
         shape,
       );
     case 'crashed':
@@ -168,8 +168,11 @@ const ACCESSES: Record<string, string> = { read: 'read', write: 'wrote' };
 function messageOf(fault: EmulatorFault, buffer: string | undefined): string {
   // Keeps the emulator's own text, which names both threads of a race, and replaces only the allocation's name.
   if (!buffer || isVariable(fault) || !fault.thread || !fault.block || OWN_WORDS.includes(fault.kind))
-    return shorten(
-      buffer && fault.buffer && !isVariable(fault) ? fault.message.replace(fault.buffer, buffer) : fault.message,
+    return inWords(
+      shorten(
+        buffer && fault.buffer && !isVariable(fault) ? fault.message.replace(fault.buffer, buffer) : fault.message,
+      ),
+      fault.bytes,
     );
   const width = fault.bytes ? ` ${bytesText(fault.bytes)}` : '';
   // Gives "read 16 bytes, 384 bytes past the end of K", but "read 4 bytes at V + 2 bytes".
@@ -178,6 +181,25 @@ function messageOf(fault: EmulatorFault, buffer: string | undefined): string {
   const why = fault.kind === 'MISALIGNED_ADDRESS' ? ', an address that is not a multiple of its width' : '';
   const lanes = lanesOf(fault);
   return `Thread ${triple(fault.thread)} of block ${triple(fault.block)}${lanes} ${entryOf(ACCESSES, fault.access ?? '') ?? 'accessed'}${width}${where}${why}${place}`;
+}
+
+const MOST_ELEMENT_BYTES = 8;
+
+/**
+ * The emulator's text for people: "wrote 1152 bytes past the end" becomes "wrote 2 bytes, 1,152 bytes past the end",
+ * and "byte 1728 of V_smem (static shared memory)" names the element too.
+ */
+function inWords(text: string, width = 0): string {
+  const accessed = width > 0 ? ` ${bytesText(width)},` : ' at';
+  return text
+    .replace(/\b(read|wrote|accessed) (?=\d+ bytes (?:past|before) )/, `$1${accessed} `)
+    .replace(/\bbyte (\d+) of (\w+) \(static shared memory\)/, (all, byte: string, name: string) =>
+      width > 0 && width <= MOST_ELEMENT_BYTES && Number(byte) % width === 0
+        ? `byte ${byte} of ${name} (element ${formatCount(Number(byte) / width)} of ${bytesText(width)}, static shared memory)`
+        : all,
+    )
+    .replace(/\bbyte (\d{4,})\b/g, (_, byte: string) => `byte ${formatCount(Number(byte))}`)
+    .replace(/\b\d{4,}(?= bytes\b)/g, (count) => formatCount(Number(count)));
 }
 
 /** For example " (warp 1, lanes 8 to 31)", if the emulator reports the lanes. */
@@ -211,8 +233,11 @@ function threadsOf(fault: EmulatorFault): Omit<FaultThread, '$typeName'>[] {
   const byPlace = Map.groupBy(threads, ({ waits_at }) => waits_at);
   const share = Math.max(1, Math.floor(MAX_THREADS / Math.max(1, byPlace.size)));
   const chosen = [...byPlace.values()].flatMap((group) => group.slice(0, share)).slice(0, MAX_THREADS);
-  return chosen.map(({ thread, waits_at }) => ({ thread, block: fault.block ?? [], place: shorten(waits_at) }));
+  return chosen.map(({ thread, waits_at }) => ({ thread, block: fault.block ?? [], place: placeText(waits_at) }));
 }
+
+/** "waits at __syncthreads, k.cu:31", or for an access "writes at k.cu:39". */
+const placeText = (place: string): string => shorten(place).replace(/^(read|write)(?= at )/, '$1s');
 
 const triple = (index: readonly number[]): string => `(${index.join(',')})`;
 /** Removes the "./" of the build folder. */
