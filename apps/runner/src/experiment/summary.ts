@@ -5,6 +5,7 @@ import {
   Outcome,
   timingModeName,
   Verdict,
+  allProbes,
   parityCounts,
   parityText,
   type GateResult,
@@ -53,7 +54,8 @@ function buildText({ build, verify }: VariantResult): string {
 function verifyText({ verify }: VariantResult): string {
   if (!verify) return '';
   const most = Math.max(0, ...verify.cases.map(({ maxAbsError }) => maxAbsError));
-  return `${parityText(parityCounts(verify))} correct, largest error ${formatError(most)}`;
+  const ofCases = allProbes(verify).length > 0 ? ' of the cases' : '';
+  return `${parityText(parityCounts(verify))} correct, largest error${ofCases} ${formatError(most)}`;
 }
 
 function benchmarkText({ benchmarks }: VariantResult): string {

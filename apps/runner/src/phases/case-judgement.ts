@@ -117,14 +117,23 @@ export const notRun = (shape: Shape, reason: string): CaseRun => ({
   ends: false,
 });
 
-/**
- * Rows of S that a CTA computes: S divided by the number of CTAs per head in the last launch, rounded up to whole
- * fragments of 8 rows; 0 if the grid does not divide evenly among the heads.
- */
+/** Rows of an output that a CTA computes, by the grid of the last launch; 0 if the grid does not tell. */
 function tileRowsOf({ launches, tensors }: LaunchPlan, output: string): number {
   const ctas = launches.at(-1)?.grid.reduce((product, extent) => product * extent, 1) ?? 0;
   const dims = tensors.find(({ name }) => name === output)?.dims ?? [];
   const heads = dims.slice(0, -2).reduce((product, extent) => product * extent, 1);
-  const tiles = ctas / heads;
-  return Number.isInteger(tiles) && tiles > 0 ? Math.ceil((dims.at(-2) ?? 1) / tiles / 8) * 8 : 0;
+  return rowsPerTile(dims.at(-2) ?? 1, ctas / heads);
+}
+
+/**
+ * Rows of each of `tiles` tiles over `rows` rows, the last of which may be shorter: the only number that gives as many
+ * tiles or, if there are several, the power of two among them. 0 if neither exists.
+ */
+export function rowsPerTile(rows: number, tiles: number): number {
+  if (!Number.isInteger(tiles) || tiles < 1 || tiles > rows) return 0;
+  const least = Math.ceil(rows / tiles);
+  const most = tiles === 1 ? rows : Math.ceil(rows / (tiles - 1)) - 1;
+  const power = 2 ** Math.ceil(Math.log2(least));
+  if (least >= most) return least === most ? least : 0;
+  return power <= most ? power : 0;
 }

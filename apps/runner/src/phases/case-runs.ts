@@ -8,7 +8,7 @@ import type { VerifySpec } from '../spec/job-spec.ts';
 import { whyNotSdpa } from './baselines.ts';
 import { candidateFor, judgementRules } from './candidate.ts';
 import { judge, type CaseRun } from './case-judgement.ts';
-import { inputsOn, probesOf } from './coming-verification.ts';
+import { inputsOn, type Probe } from './coming-verification.ts';
 import type { VariantServices } from './job-services.ts';
 import { endedByWatching, type Watching } from './race-check.ts';
 
@@ -18,11 +18,18 @@ interface CaseOptions {
   shape: Shape;
   inputs: readonly SeededInput[];
   watching: Watching | undefined;
+  probes: ProbeProgress;
+}
+
+/** How many probes and drawn shapes of a verification have ended, and how many there are. */
+export interface ProbeProgress {
+  done: number;
+  readonly count: number;
 }
 
 export async function runCase(services: VariantServices, options: CaseOptions): Promise<CaseRun> {
   const { job, runtime } = services;
-  const { spec, image, shape, inputs, watching } = options;
+  const { spec, image, shape, inputs, watching, probes } = options;
   const candidate = candidateFor(services, { image, shape });
   const parity = openParity(services, shape);
   const rules = await judgementRules(services, spec);
@@ -31,6 +38,8 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
     caseCount: spec.shapes.length,
     seedCount: inputs.length,
     shape,
+    probesDone: probes.done,
+    probeCount: probes.count,
   };
   let seed = 0;
   const verify = (watched?: Candidate) =>
@@ -70,7 +79,8 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
     }
   }
   const run = judge(outcome, { shape, plan: candidate.plan, ...rules, tolerance: spec.tolerance });
-  Object.assign(run.result, 'missing' in parity ? { sdpaMissing: parity.missing } : await parity.results());
+  if (!('missing' in parity)) Object.assign(run.result, await parity.results());
+  else if (parity.missing !== undefined) run.result.sdpaMissing = parity.missing;
   return run;
 }
 
@@ -84,20 +94,44 @@ function isCheapTwice({ spec: { device, kernel } }: VariantServices, shape: Shap
 interface ProbeOptions {
   spec: VerifySpec;
   image: DeviceImage;
-  seed: string;
+  probes: readonly Probe[];
+  progress: ProbeProgress;
+}
+
+/** Reports that a probe or a drawn shape runs. */
+export const emitProbe = ({ job }: VariantServices, { spec, shape, progress }: RunningProbe): void =>
+  job.emit({
+    case: 'verifyProgress',
+    value: create(VerifyProgressSchema, {
+      caseCount: spec.shapes.length,
+      shape,
+      probesDone: progress.done,
+      probeCount: progress.count,
+    }),
+  });
+
+interface RunningProbe {
+  spec: VerifySpec;
+  shape: Shape;
+  progress: ProbeProgress;
 }
 
 /** Runs probes until one does not finish. */
-export async function runProbes(services: VariantServices, { spec, image, seed }: ProbeOptions): Promise<CaseRun[]> {
+export async function runProbes(
+  services: VariantServices,
+  { spec, image, probes, progress }: ProbeOptions,
+): Promise<CaseRun[]> {
   const runs: CaseRun[] = [];
-  for (const { shape, inputs } of probesOf(services, spec, seed)) {
+  for (const { shape, inputs } of probes) {
     if (runs.some(({ ends }) => ends)) break;
+    emitProbe(services, { spec, shape, progress });
+    progress.done += 1;
     runs.push(await runOnce(services, { spec, image, shape, inputs, checkDeterminism: true }));
   }
   return runs;
 }
 
-interface OnceOptions extends Omit<CaseOptions, 'watching'> {
+interface OnceOptions extends Omit<CaseOptions, 'watching' | 'probes'> {
   checkDeterminism: boolean;
 }
 
@@ -149,11 +183,19 @@ export function withInputs(run: CaseRun, { shape, inputs, found }: ProbedInputs)
   return run;
 }
 
-/** The comparison of a case's outputs with PyTorch's SDPA, or the reason why there is none. */
-function openParity({ job, runtime, spec, resolved }: VariantServices, shape: Shape): SdpaParity | { missing: string } {
+/**
+ * The comparison of a case's outputs with PyTorch's SDPA, or the reason why there is none; undefined for a problem
+ * other than attention, which SDPA does not concern.
+ */
+function openParity(
+  { job, runtime, spec, resolved }: VariantServices,
+  shape: Shape,
+): SdpaParity | { missing: string | undefined } {
   const { sdpa, sdpaMissing, dataDirectory } = runtime.instruments;
-  if (!sdpa) return { missing: sdpaMissing };
   const { problem } = spec.kernel.manifest;
+  const kind = problemCase(problem, valuesOf(shape), resolved.dtype);
+  if (kind.operation !== 'attention') return { missing: undefined };
+  if (!sdpa) return { missing: sdpaMissing };
   const missing = whyNotSdpa(problem, shape, resolved.dtype);
   if (missing !== undefined) return { missing };
   const elements = tensorElements(problem, shape);
@@ -161,7 +203,6 @@ function openParity({ job, runtime, spec, resolved }: VariantServices, shape: Sh
     return {
       missing: `tensors of ${elements} elements; up to ${MAX_COMPARED_ELEMENTS} are compared with SDPA`,
     };
-  const kind = problemCase(problem, valuesOf(shape), resolved.dtype);
   return new SdpaParity(sdpa, { kind, signal: job.signal, dataDirectory });
 }
 

@@ -55,7 +55,7 @@ export function smallestFirst({ spec: { kernel } }: VariantServices, { shapes }:
   return shapes.toSorted((a, b) => caseFlops(problem, a) - caseFlops(problem, b));
 }
 
-interface Probe {
+export interface Probe {
   shape: Shape;
   inputs: readonly SeededInput[];
 }

@@ -13,23 +13,26 @@ import type { DeviceImage, SeededInput } from '../../worker/messages/launchable.
 import { takesShape } from '../spec/drawn-shapes.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import type { CaseRun } from './case-judgement.ts';
-import { runOnce } from './case-runs.ts';
+import { emitProbe, runOnce, type ProbeProgress } from './case-runs.ts';
 import { drawnInputs, drawnShapes, seedText } from './coming-verification.ts';
 import type { VariantServices } from './job-services.ts';
 
 interface DrawnOptions {
   spec: VerifySpec;
   image: DeviceImage;
+  progress: ProbeProgress;
 }
 
 /**
  * Runs the drawn shapes, the smallest first, until one fails; then searches for the smallest failing shape. That
  * shape's run comes last and has the findings.
  */
-export async function runDrawn(services: VariantServices, { spec, image }: DrawnOptions): Promise<CaseRun[]> {
+export async function runDrawn(services: VariantServices, { spec, image, progress }: DrawnOptions): Promise<CaseRun[]> {
   const runs: CaseRun[] = [];
   for (const shape of drawnShapes(services, spec)) {
     const inputs = drawnInputs(services, spec, shape);
+    emitProbe(services, { spec, shape, progress });
+    progress.done += 1;
     const run = await runShape(services, { spec, image, inputs, shape });
     runs.push(run);
     if (run.findings.length > 0) return [...runs, ...(await shrunk(services, { spec, image, inputs, run }))];
@@ -37,7 +40,7 @@ export async function runDrawn(services: VariantServices, { spec, image }: Drawn
   return runs;
 }
 
-interface OnInputs extends DrawnOptions {
+interface OnInputs extends Omit<DrawnOptions, 'progress'> {
   inputs: readonly SeededInput[];
 }
 

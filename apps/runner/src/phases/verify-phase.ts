@@ -14,8 +14,8 @@ import type { DeviceImage, SeededInput } from '../../worker/messages/launchable.
 import { distinctFindings } from '../findings/verify-findings.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import { notRun, type CaseRun } from './case-judgement.ts';
-import { runCase, runProbes } from './case-runs.ts';
-import { drawSeeds, smallestFirst } from './coming-verification.ts';
+import { runCase, runProbes, type ProbeProgress } from './case-runs.ts';
+import { drawSeeds, drawnShapes, probesOf, smallestFirst } from './coming-verification.ts';
 import { runDrawn } from './drawn-runs.ts';
 import type { JobFound } from './job-found.ts';
 import { emitFindings, startPhase, type VariantServices } from './job-services.ts';
@@ -92,20 +92,22 @@ export async function runVerify(services: VariantServices, options: VerifyOption
   options.onSeeds([...inputs.map(({ seed }) => seed), ...(spec.drawn?.seeds ?? [])]);
   const soFar = new VerificationSoFar(spec, inputs);
   const watching = instrumented && watchesEveryCase(services) ? await watchFirstInputs(instrumented) : undefined;
-  const probes = spec.probes ? await runProbes(services, { spec, image, seed: inputs[0]!.seed }) : [];
-  for (const run of probes) soFar.addProbe(run);
+  const probes = spec.probes ? probesOf(services, spec, inputs[0]!.seed) : [];
+  const progress: ProbeProgress = { done: 0, count: probes.length + drawnShapes(services, spec).length };
+  for (const run of await runProbes(services, { spec, image, probes, progress })) soFar.addProbe(run);
   for (const shape of smallestFirst(services, spec)) {
     const skipped = refusalOf(services, shape) ?? soFar.stopped;
     const run =
       skipped === undefined
-        ? await runCase(services, { spec, image, shape, inputs, watching })
+        ? await runCase(services, { spec, image, shape, inputs, watching, probes: progress })
         : notRun(shape, skipped);
     soFar.addCase(run, shape);
     job.emit({ case: 'caseResult', value: run.result });
     options.onCase?.(soFar.result());
   }
   // After a failed case the kernel is already wrong, so drawn shapes are skipped.
-  if (soFar.findings.length === 0) for (const run of await runDrawn(services, { spec, image })) soFar.addDrawn(run);
+  if (soFar.findings.length === 0)
+    for (const run of await runDrawn(services, { spec, image, progress })) soFar.addDrawn(run);
   const { cases } = soFar;
   const raced = instrumented
     ? await checkRaces(services, {
