@@ -143,7 +143,9 @@ bool is_one_of(const std::string& op, std::initializer_list<const char*> ops) {
   return std::any_of(ops.begin(), ops.end(), [&](const char* each) { return op == each; });
 }
 
-bool is_tensor(const Statement& s) { return s.op == "mma" || (s.op == "wmma" && s.mods[0] == "mma"); }
+bool is_wgmma(const Statement& s) { return s.op == "wgmma" && has(s, "mma_async"); }
+
+bool is_tensor(const Statement& s) { return s.op == "mma" || (s.op == "wmma" && s.mods[0] == "mma") || is_wgmma(s); }
 
 bool is_float(const Statement& s) {
   const std::string& type = s.mods.empty() ? s.op : s.mods.back();
@@ -154,7 +156,8 @@ bool is_float(const Statement& s) {
 const char* family_of(const Statement& s) {
   if (is_tensor(s)) return "tensor";
   if (is_one_of(s.op, {"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh"})) return "special_function";
-  if (is_one_of(s.op, {"bra", "brx", "ret", "exit", "call"})) return "control";
+  if (s.op == "cvt") return "conversion";
+  if (is_one_of(s.op, {"bra", "brx", "ret", "exit", "call", "wgmma", "fence", "membar"})) return "control";
   if (s.op == "barrier" || (s.op == "bar" && !has(s, "warp"))) return "barrier";
   if (is_one_of(s.op, {"shfl", "vote", "match", "redux", "bar", "elect", "activemask"})) return "warp";
   if (is_one_of(s.op, {"ld", "st", "cp", "atom", "red", "ldmatrix", "stmatrix", "wmma"})) return "memory";
@@ -163,11 +166,12 @@ const char* family_of(const Statement& s) {
   return "integer";
 }
 
-/** FLOPs of an mma, for m16n8k16 2 x 16 x 8 x 16. */
+/** FLOPs of a warp's mma, for m16n8k16 2 x 16 x 8 x 16. Four warps execute a wgmma together. */
 uint64_t tensor_flops(const Statement& s) {
+  const unsigned warps = is_wgmma(s) ? 4 : 1;
   for (const std::string& mod : s.mods) {
     unsigned m, n, k;
-    if (sscanf(mod.c_str(), "m%un%uk%u", &m, &n, &k) == 3) return uint64_t(2) * m * n * k;
+    if (sscanf(mod.c_str(), "m%un%uk%u", &m, &n, &k) == 3) return uint64_t(2) * m * n * k / warps;
   }
   return 0;
 }

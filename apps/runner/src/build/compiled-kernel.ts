@@ -100,6 +100,8 @@ function imageKind(emulation: Emulation | undefined): OutputKind {
   return emulation.engine === 'ptx' ? 'ptx' : 'emulator-module';
 }
 
+const TENSOR_INSTRUCTION = /\b(?:mma\.(?:sync|sp)|wmma\.mma|wgmma\.mma_async|tcgen05\.mma)\b/;
+
 /** Builds the result, and keeps sources, listing and compiler output as artifacts. */
 export class KernelAssembly {
   readonly #artifacts: ArtifactStore;
@@ -158,6 +160,7 @@ export class KernelAssembly {
       arch: spec.arch,
       flagsDigest: flagsDigest(told),
       smemRefusedBytes: excess[0]?.bytes ?? 0,
+      ...this.#tensorCores(runs),
     });
     const parameters = new Map(
       asSpelled(
@@ -195,6 +198,17 @@ export class KernelAssembly {
   #entriesInPtx(runs: readonly CompilerRun[]): PtxEntry[] | undefined {
     const ptx = runs.flatMap(({ compilation }) => compilation.outputs).find(({ kind }) => kind === 'ptx');
     return ptx && readPtxEntries(readFileSync(this.#artifacts.path(ptx.sha256), 'utf8'));
+  }
+
+  /** Whether the PTX of any run uses tensor cores; absent without PTX. */
+  #tensorCores(runs: readonly CompilerRun[]): { tensorCores?: boolean } {
+    const ptx = runs.flatMap(({ compilation }) => compilation.outputs).filter(({ kind }) => kind === 'ptx');
+    if (ptx.length === 0) return {};
+    return {
+      tensorCores: ptx.some(({ sha256 }) =>
+        TENSOR_INSTRUCTION.test(readFileSync(this.#artifacts.path(sha256), 'latin1')),
+      ),
+    };
   }
 
   #entriesInCubin(runs: readonly CompilerRun[], arch: string): PtxasEntry[] {

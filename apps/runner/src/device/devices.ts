@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { delimiter, join } from 'node:path';
-import { create } from '@bufbuild/protobuf';
-import { DeviceState, DeviceSchema, type Device } from '@flashcore/shared/contract';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { DeviceState, DeviceSchema, type Device, type RooflineSchema } from '@flashcore/shared/contract';
 import { DATA_SHEETS, archLimits, findDataSheet, type DataSheet } from '@flashcore/shared/kernels';
 import type { DeviceFacts } from '../../worker/messages/device.ts';
 import type { HostSettings } from '../build/build-tools.ts';
@@ -90,8 +90,9 @@ export function describeEmulator(ordinal: number): Device {
   });
 }
 
-const rooflineOf = (sheet: DataSheet): { fp16TensorTflops: number; memoryGbPerSecond: number; source: string } => ({
+const rooflineOf = (sheet: DataSheet): MessageInitShape<typeof RooflineSchema> => ({
   fp16TensorTflops: sheet.fp16TensorTflops,
+  fp32Tflops: sheet.fp32Tflops,
   memoryGbPerSecond: sheet.memoryGbPerSecond,
   source: sheet.source,
 });

@@ -28,6 +28,7 @@ export function expectedDevice({ partition, deviceId, device }: PartitionSetting
     registersPerMultiprocessor: limits.registersPerSm,
     roofline: {
       fp16TensorTflops: sheet.fp16TensorTflops,
+      fp32Tflops: sheet.fp32Tflops,
       memoryGbPerSecond: sheet.memoryGbPerSecond,
       source: sheet.source,
     },

@@ -77,6 +77,34 @@ test('figures that only a GPU has are absent, with the reason', () => {
   expect(result.reason).toContain('not read: dram__bytes.sum');
 });
 
+test('the shares of the instruction families add up to all instructions', () => {
+  const counts = { ...{ instructions: 200, fma: 40, float: 10, integer: 50, conversion: 30, special_function: 6 } };
+  const { metrics } = modelledResult({
+    ...COUNTED,
+    launches: [
+      { ...LAUNCH, counts: { ...counts, tensor: 4, memory: 40, control: 10, warp: 6, barrier: 4 }, lines: {} },
+    ],
+  });
+  const families = metrics.filter(({ name, source }) => name.endsWith('_percent') && source.includes('PTX'));
+  expect(families.reduce((sum, { value }) => sum + value, 0)).toBeCloseTo(100);
+  expect(families.find(({ name }) => name === 'conversion_percent')?.value).toBe(15);
+});
+
+test('the ridge is that of the units which the kernel uses, on a GPU of the architecture that it is built for', () => {
+  const ridgeOf = (tensor: number, arch: string) =>
+    modelledResult({
+      ...COUNTED,
+      arch,
+      launches: [{ ...LAUNCH, counts: { ...LAUNCH.counts, tensor } }],
+    }).metrics.find(({ name }) => name === 'ridge_flops_per_byte');
+  expect([ridgeOf(4, 'sm_89')!.value, ridgeOf(0, 'sm_89')!.value, ridgeOf(0, 'sm_90')!.value]).toEqual([
+    expect.closeTo(121e12 / 300e9),
+    expect.closeTo(30.3e12 / 300e9),
+    expect.closeTo(67e12 / 4800e9),
+  ]);
+  expect(ridgeOf(0, 'sm_89')!.source).toMatch(/^fp32 units, because it executed no tensor-core instruction; /);
+});
+
 test('a gate can use every figure of a profile', () => {
   const shown = [...result.metrics.map(({ name }) => name), ...metricRules('sm_90').map(({ name }) => name)];
   expect(shown).toContain('barrier_instructions');

@@ -9,10 +9,11 @@ import {
   type Metric,
   type ProfileResult,
 } from '@flashcore/shared/contract';
-import { findDataSheet, tensorTflops } from '@flashcore/shared/kernels';
+import { peakTflops, sheetForBuild } from '@flashcore/shared/kernels';
 import { entryOf, setEntry } from '@flashcore/shared/text';
 import type { LaunchCounts } from '../../worker/messages/profiling.ts';
 import { adviceFor } from './advice.ts';
+import { countedAdvice } from './counted-advice.ts';
 import { evaluateRule, metricRules, missingText } from './counters.ts';
 import type { ProfiledKernel } from './profile-result.ts';
 
@@ -47,8 +48,19 @@ const NCU_NAMES: Readonly<Record<string, string>> = Object.fromEntries(
   }),
 );
 
-/** Instruction families, reported as shares of all instructions. */
-const FAMILIES = ['fma', 'float', 'integer', 'memory', 'control', 'warp'];
+/** The emulator's instruction families. Every instruction is in one of them, so their shares add up to 100 %. */
+const FAMILIES = [
+  'fma',
+  'float',
+  'integer',
+  'conversion',
+  'special_function',
+  'tensor',
+  'memory',
+  'control',
+  'warp',
+  'barrier',
+];
 
 /**
  * Makes a result from the emulator's counts. For a plan of several launches, the figures are those of the launch with
@@ -77,7 +89,7 @@ export function modelledResult(kernel: CountedKernel): ProfileResult {
     ...ruled,
     ...ownMetrics(largest, metric),
     ...(resources ? residency(resources, waves, metric) : []),
-    ...ridge(kernel, metric),
+    ...ridge(kernel, of(largest)('tensor') > 0, metric),
     ...named,
   ];
   const figures = {
@@ -96,7 +108,7 @@ export function modelledResult(kernel: CountedKernel): ProfileResult {
     modelled: true,
     shape,
     metrics: all,
-    advice: adviceFor(figures).map(({ text, evidence }) => ({ text, evidence })),
+    advice: [...adviceFor(figures), ...countedAdvice(largest)].map(({ text, evidence }) => ({ text, evidence })),
     arithmeticIntensity: computed.flops / computed.bytes,
     lines: linesOf(launches, kernel.textOf),
   });
@@ -144,11 +156,12 @@ function residency(entry: EntryResources, waves: LaunchWaves | undefined, metric
 }
 
 /** The roofline's ridge point: a kernel with fewer FLOPs per byte is bound by memory at best. */
-function ridge({ deviceName, computed }: CountedKernel, metric: NewMetric): Metric[] {
-  const sheet = findDataSheet(deviceName);
+function ridge({ arch, deviceName, computed }: CountedKernel, tensorCores: boolean, metric: NewMetric): Metric[] {
+  const sheet = sheetForBuild(deviceName, arch);
   if (!sheet) return [];
-  const value = (tensorTflops(sheet, computed.dtype) * 1e12) / (sheet.memoryGbPerSecond * 1e9);
-  return [metric('ridge_flops_per_byte', value, 'FLOP/B', sheet.source)];
+  const peak = peakTflops(sheet, { dtype: computed.dtype, tensorCores });
+  const source = `${tensorCores ? '' : 'fp32 units, because it executed no tensor-core instruction; '}${sheet.source}`;
+  return [metric('ridge_flops_per_byte', (peak * 1e12) / (sheet.memoryGbPerSecond * 1e9), 'FLOP/B', source)];
 }
 
 function linesOf(

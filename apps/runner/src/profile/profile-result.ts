@@ -8,7 +8,7 @@ import {
   type ProfileResult,
   type Shape,
 } from '@flashcore/shared/contract';
-import { findDataSheet, rooflineSeconds, tensorTflops, type ProblemCase } from '@flashcore/shared/kernels';
+import { findDataSheet, peakTflops, rooflineSeconds, type ProblemCase } from '@flashcore/shared/kernels';
 import { adviceFor, bottleneckOf } from './advice.ts';
 import { DURATION_COUNTER, OCCUPANCY_LIMITS, evaluateRule, metricRules, missingText, stallRules } from './counters.ts';
 import type { ProfiledLaunch } from './ncu-report.ts';
@@ -71,7 +71,11 @@ export function profileResult({
   const all = [
     ...withTotalTime(metrics, launches),
     ...named,
-    ...roofline(totalNs(launches) / 1e9, { deviceName, computed }),
+    ...roofline(totalNs(launches) / 1e9, {
+      deviceName,
+      computed,
+      tensorCores: metrics.find(({ name }) => name === 'tensor_pipe_percent')?.value !== 0,
+    }),
   ];
   const figures = {
     metric: (name: string) => all.find((metric) => metric.name === name)?.value,
@@ -112,12 +116,16 @@ function withTotalTime(metrics: readonly Metric[], launches: readonly ProfiledLa
 /** The kernel's position under the device's roofline; nothing for a device without a data sheet. */
 function roofline(
   seconds: number,
-  { deviceName, computed: { flops, bytes, dtype } }: Pick<ProfiledKernel, 'deviceName' | 'computed'>,
+  {
+    deviceName,
+    computed: { flops, bytes, dtype },
+    tensorCores,
+  }: Pick<ProfiledKernel, 'deviceName' | 'computed'> & { tensorCores: boolean },
 ): Metric[] {
   const sheet = findDataSheet(deviceName);
   if (!sheet || !(seconds > 0)) return [];
   const source = `${flops} FLOPs, ${bytes} B (every tensor once), ncu's time, ${sheet.source}`;
-  const ridge = (tensorTflops(sheet, dtype) * 1e12) / (sheet.memoryGbPerSecond * 1e9);
+  const ridge = (peakTflops(sheet, { dtype, tensorCores }) * 1e12) / (sheet.memoryGbPerSecond * 1e9);
   return [
     create(MetricSchema, { name: 'achieved_tflops', value: flops / seconds / 1e12, unit: 'TFLOP/s', source }),
     create(MetricSchema, {

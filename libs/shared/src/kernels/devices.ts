@@ -30,6 +30,8 @@ export interface DataSheet extends ArchLimits {
   readonly memoryGbPerSecond: number;
   /** Dense TFLOP/s with fp16 inputs and fp32 accumulation. */
   readonly fp16TensorTflops: number;
+  /** fp32 TFLOP/s without tensor cores. */
+  readonly fp32Tflops: number;
   /** Rate for the cost shown with a job; undefined if no rate is known. */
   readonly usdPerHour: number | undefined;
   /** Source of throughput and bandwidth. */
@@ -72,6 +74,7 @@ export const DATA_SHEETS: readonly DataSheet[] = [
     l2Bytes: 48 * MIB,
     memoryGbPerSecond: 300,
     fp16TensorTflops: 121,
+    fp32Tflops: 30.3,
     usdPerHour: 0.68,
     source: 'NVIDIA L4 data sheet (242 TFLOP/s with sparsity, half of it dense)',
   },
@@ -82,6 +85,7 @@ export const DATA_SHEETS: readonly DataSheet[] = [
     l2Bytes: 60 * MIB,
     memoryGbPerSecond: 4800,
     fp16TensorTflops: 989,
+    fp32Tflops: 67,
     usdPerHour: undefined,
     source: 'NVIDIA H200 data sheet (1979 TFLOP/s with sparsity, half of it dense); L2 by cudaDeviceProp',
   },
@@ -92,6 +96,7 @@ export const DATA_SHEETS: readonly DataSheet[] = [
     l2Bytes: 50 * MIB,
     memoryGbPerSecond: 3350,
     fp16TensorTflops: 989,
+    fp32Tflops: 67,
     usdPerHour: undefined,
     source: 'NVIDIA H100 SXM data sheet (1979 TFLOP/s with sparsity, half of it dense)',
   },
@@ -102,6 +107,7 @@ export const DATA_SHEETS: readonly DataSheet[] = [
     l2Bytes: 50 * MIB,
     memoryGbPerSecond: 2000,
     fp16TensorTflops: 756,
+    fp32Tflops: 51,
     usdPerHour: undefined,
     source: 'NVIDIA H100 PCIe data sheet (1513 TFLOP/s with sparsity, half of it dense)',
   },
@@ -112,6 +118,7 @@ export const DATA_SHEETS: readonly DataSheet[] = [
     l2Bytes: 40 * MIB,
     memoryGbPerSecond: 2039,
     fp16TensorTflops: 312,
+    fp32Tflops: 19.5,
     usdPerHour: undefined,
     source: 'NVIDIA A100 data sheet, SXM 80 GB',
   },
@@ -122,6 +129,7 @@ export const DATA_SHEETS: readonly DataSheet[] = [
     l2Bytes: 40 * MIB,
     memoryGbPerSecond: 1555,
     fp16TensorTflops: 312,
+    fp32Tflops: 19.5,
     usdPerHour: undefined,
     source: 'NVIDIA A100 data sheet, 40 GB',
   },
@@ -132,6 +140,7 @@ export const DATA_SHEETS: readonly DataSheet[] = [
     l2Bytes: 40 * MIB,
     memoryGbPerSecond: 1935,
     fp16TensorTflops: 312,
+    fp32Tflops: 19.5,
     usdPerHour: undefined,
     source: 'NVIDIA A100 data sheet, PCIe 80 GB',
   },
@@ -142,6 +151,7 @@ export const DATA_SHEETS: readonly DataSheet[] = [
     l2Bytes: 72 * MIB,
     memoryGbPerSecond: 1008,
     fp16TensorTflops: 165.2,
+    fp32Tflops: 82.6,
     usdPerHour: undefined,
     source: 'NVIDIA Ada GPU architecture white paper, dense fp16 with fp32 accumulation',
   },
@@ -152,6 +162,7 @@ export const DATA_SHEETS: readonly DataSheet[] = [
     l2Bytes: 6 * MIB,
     memoryGbPerSecond: 600,
     fp16TensorTflops: 125,
+    fp32Tflops: 31.2,
     usdPerHour: undefined,
     source: 'NVIDIA A10 data sheet',
   },
@@ -167,6 +178,13 @@ export function findDataSheet(name: string): DataSheet | undefined {
   if (/emulator \(l4 limits\)/.test(plain)) return DATA_SHEETS[0];
   const bare = (text: string) => text.toLowerCase().replace(/^nvidia /, '');
   return DATA_SHEETS.find((sheet) => bare(sheet.name) === bare(plain));
+}
+
+/** The sheet of a device, or of another one with the architecture that code is built for; undefined if unknown. */
+export function sheetForBuild(name: string, arch: string): DataSheet | undefined {
+  const bare = arch.replace(/[af]$/, '');
+  const own = findDataSheet(name);
+  return own === undefined || own.arch === bare ? own : DATA_SHEETS.find((sheet) => sheet.arch === bare);
 }
 
 /** The limits of an architecture ("sm_90a" has those of sm_90); undefined if unknown. */
@@ -245,6 +263,12 @@ export interface Work {
   /** Dtype of the tensors. */
   dtype: TensorDtype;
 }
+
+/** Peak of a kernel's arithmetic in TFLOP/s: fp32's for a kernel that is known to use no tensor cores. */
+export const peakTflops = (
+  sheet: Pick<DataSheet, 'fp16TensorTflops' | 'fp32Tflops'>,
+  { dtype, tensorCores }: { dtype: TensorDtype; tensorCores: boolean },
+): number => (tensorCores ? tensorTflops(sheet, dtype) : sheet.fp32Tflops);
 
 /** Minimum time on the device: the larger of the arithmetic at tensor peak and the traffic at full memory bandwidth. */
 export const rooflineSeconds = (

@@ -40,6 +40,8 @@ export {
   occupancy,
   registersPerCta,
   rooflineSeconds,
+  peakTflops,
+  sheetForBuild,
   tensorTflops,
   type Work,
 } from './devices.ts';
