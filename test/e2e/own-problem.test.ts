@@ -104,7 +104,7 @@ test(
       terminal.type('2');
       await terminal.waitFor(/N=64,rows=5/);
       await terminal.waitFor(/5 of 320 elements of Y/);
-      await terminal.waitFor(/X worst/);
+      await terminal.waitFor(/X farthest beyond its limit/);
       terminal.type('q');
       expect(await terminal.exit).toBe(0);
     } finally {

@@ -6,7 +6,7 @@ import {
   type VerifyProgress,
 } from '@flashcore/shared/contract';
 import { formatInterval, formatMicroseconds } from '../present/numbers.ts';
-import { MODE_WORDS, PHASE_WORDS, outcomeWord, caseText } from '../present/words.ts';
+import { MODE_WORDS, PHASE_WORDS, outcomeWord, caseText, runningText } from '../present/words.ts';
 import type { JobView } from '../state/job-view.ts';
 
 /** The job's current activity. The text may still contain control characters. */
@@ -19,7 +19,7 @@ export function statusText({ activity, phases }: Pick<JobView, 'activity' | 'pha
     case 'phaseStarted':
       return PHASE_WORDS[activity.value.phase];
     case 'verifyProgress':
-      return verifyStatus(activity.value, Math.floor(phases.at(-1)?.done ?? 0));
+      return verifyStatus(activity.value, Math.floor(phases.at(-1)?.done ?? 0) - activity.value.probesDone);
     case 'benchmarkProgress':
       return benchmarkStatus(activity.value);
     case 'comparisonProgress':
@@ -37,7 +37,8 @@ const queueText = (ahead: number): string => (ahead > 0 ? `queued, ${ahead} ahea
 
 // Cases do not run in the order of the list, so the number of finished cases is shown rather than a position.
 function verifyStatus(progress: VerifyProgress, casesDone: number): string {
-  return `verify case ${Math.min(casesDone + 1, progress.caseCount)}/${progress.caseCount} ${caseText(progress.shape)} seed ${progress.seedIndex + 1}/${progress.seedCount}`;
+  if (progress.seedCount === 0) return `verify ${runningText(progress)} ${caseText(progress.shape)}`;
+  return `verify case ${Math.min(casesDone + 1, progress.caseCount)}/${progress.caseCount} ${caseText(progress.shape)} ${runningText(progress)}`;
 }
 
 function comparisonStatus({ shape, selfCheck, blocks, time: ratio, simulated }: ComparisonProgress): string {

@@ -40,7 +40,7 @@ function expectWhole(screen: string, columns: number, rows: number): void {
 
 const CONTENT: Record<ViewId, RegExp[]> = {
   run: [/correct +✗ 6\/7 cases/, /gates +✓3 ⚠2 ✗1 –4/, /WRONG RESULT/, /following/],
-  correct: [/2x8x512x64c/, /3\.18e-1/, /1,204/, /worst b1 h3 s328 d44/, /3\.18e-1, X worst/],
+  correct: [/2x8x512x64c/, /3\.18e-1/, /1,204/, /farthest beyond its limit: b1 h3 s328/, /X farthest beyond its limit/],
   latency: [/SIMULATED/, /emulator times are not GPU times/, /p99/, /cold/, /hot/],
   profile: [/not measured: hardware counters/, /occupancy/, /72 KB/],
   gates: [/not measured: emulator times are not/, /50 % over/, /hard/],

@@ -11,6 +11,7 @@ import {
   type Job,
   type Shape,
   type SdpaReuse,
+  type VerifyProgress,
 } from '@flashcore/shared/contract';
 import { formatCase, formatShape, recordedDtype } from '@flashcore/shared/kernels';
 import { EMULATOR_TIMES } from '@flashcore/shared/text';
@@ -73,6 +74,12 @@ export function outcomeWord(ended: { readonly outcome: Outcome; readonly summary
 
 /** A variant's parameters; empty for a kernel without parameters, whose label is "default". */
 export const variantWord = (label: string): string => (label === 'default' ? '' : label);
+
+/** What runs of a verification: "seed 3/5" of a case, or "probe 12/33". */
+export const runningText = ({ seedIndex, seedCount, probesDone, probeCount }: VerifyProgress): string =>
+  seedCount === 0
+    ? `probe ${Math.min(probesDone + 1, probeCount)}/${probeCount}`
+    : `seed ${seedIndex + 1}/${seedCount}`;
 
 /** A summary for people: "WRONG_RESULT: 3 of …" becomes "wrong result: 3 of …", without repeating the outcome. */
 export function summaryText({ summary, outcome }: Pick<Job, 'summary' | 'outcome'>): string {

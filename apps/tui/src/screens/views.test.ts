@@ -106,7 +106,9 @@ test('at any size, no view returns rows that are too wide or too many, and table
             .filter(
               ({ text, role }) =>
                 role === 'dim' &&
-                /^ *(case|verdict|max err|mean|p50|p99|gate|value|target|regs|SMEM|job|state|kernel)…/.test(text),
+                /^ *(case|verdict|largest error|max err|mean|p50|p99|gate|value|target|regs|SMEM|job|state|kernel)…/.test(
+                  text,
+                ),
             ),
           place,
         ).toEqual([]);

@@ -17,7 +17,7 @@ import { withComparisonProgress, withComparisonResult, withShapeComparison } fro
 import { measuredModes, withBenchmarkProgress, withBenchmarkResult, withSdpaBenchmark } from './benchmarks.ts';
 import { withTunedVariant } from './tuned-variants.ts';
 import { withGate, withNanCounted } from './gate-board.ts';
-import { withCurrentVariant, withVariant, mergeVariants } from './variants.ts';
+import { inSeenOrder, withCurrentVariant, withVariant, mergeVariants } from './variants.ts';
 
 type Payload = NonNullable<JobEvent['payload']>;
 
@@ -87,12 +87,17 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
         build: payload.value,
       }));
     case 'verifyProgress': {
-      const { caseCount, seedIndex, seedCount } = payload.value;
+      const { caseCount, seedIndex, seedCount, probesDone, probeCount } = payload.value;
       // The runner runs the cheapest cases first, so progress counts finished cases instead of using the case's index.
-      const next = withCurrentVariant(view, (variant) => ({ ...variant, verifying: payload.value, caseCount }));
+      const next = withCurrentVariant(view, (variant) => ({
+        ...variant,
+        verifying: payload.value,
+        caseCount,
+        probesDone,
+      }));
       return withProgress(next, {
-        done: countCases(next) + (seedCount > 0 ? seedIndex / seedCount : 0),
-        steps: caseCount,
+        done: countEnded(next) + (seedCount > 0 ? seedIndex / seedCount : 0),
+        steps: caseCount + probeCount,
       });
     }
     case 'caseResult':
@@ -102,14 +107,14 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
           const cases = [...variant.cases, payload.value];
           return { ...variant, verifying: undefined, cases, gates: withNanCounted(variant.gates, cases) };
         },
-        (next) => withProgress(next, { done: countCases(next) }),
+        (next) => withProgress(next, { done: countEnded(next) }),
       );
     case 'verifyResult':
       return withCurrentVariant(view, (variant) => ({
         ...variant,
         verify: payload.value,
         verifying: undefined,
-        cases: payload.value.cases.length > 0 ? payload.value.cases : variant.cases,
+        cases: inSeenOrder(variant.cases, payload.value.cases),
       }));
     case 'benchmarkProgress':
       return withModesMeasured(
@@ -280,4 +285,8 @@ function withModesMeasured(view: JobView): JobView {
   return withProgress(view, { done: Math.max(last.done, measuredModes(view.variants.at(-1)?.benchmarks ?? [])) });
 }
 
-const countCases = (view: JobView): number => view.variants.at(-1)?.cases.length ?? 0;
+/** The number of probes and cases that have ended. */
+function countEnded(view: JobView): number {
+  const { probesDone = 0, cases = [] } = view.variants.at(-1) ?? {};
+  return probesDone + cases.length;
+}

@@ -106,6 +106,8 @@ export interface VariantView {
   readonly verifying?: VerifyProgress | undefined;
   /** Number of cases to verify; absent before verification begins. */
   readonly caseCount?: number | undefined;
+  /** Number of probes that have ended. */
+  readonly probesDone?: number | undefined;
   readonly cases: readonly CaseResult[];
   readonly verify?: VerifyResult | undefined;
   readonly benchmarks: readonly BenchmarkView[];

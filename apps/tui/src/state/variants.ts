@@ -1,6 +1,7 @@
 /** Assigns events to variants, and merges live findings with the final result. */
 import { allProbes, type CaseResult, type VariantResult } from '@flashcore/shared/contract';
 import { withComparisonResult } from './live-comparison.ts';
+import { shapeShort } from '../present/words.ts';
 import { withBenchmarkResult } from './benchmarks.ts';
 import { EMPTY_VARIANT, type JobView, type VariantView } from './job-view.ts';
 
@@ -42,6 +43,19 @@ export function mergeVariants(live: readonly VariantView[], results: readonly Va
   });
 }
 
+/**
+ * The result's cases in the order in which they ended, so that rows stay in place when the job ends; cases that did not
+ * run come last. The live cases if the result has none.
+ */
+export function inSeenOrder(live: readonly CaseResult[], cases: readonly CaseResult[]): readonly CaseResult[] {
+  if (cases.length === 0) return live;
+  const places = new Map(live.map(({ shape }, index) => [shapeShort(shape), index]));
+  const placeOf = ({ shape }: CaseResult): number => places.get(shapeShort(shape)) ?? Infinity;
+  return live.length === 0
+    ? cases
+    : cases.toSorted((a, b) => (placeOf(a) === placeOf(b) ? 0 : placeOf(a) - placeOf(b)));
+}
+
 const inOrder = (variants: readonly VariantView[]): VariantView[] =>
   [...variants].sort((a, b) => Number(a.fallback) - Number(b.fallback));
 
@@ -54,7 +68,7 @@ function mergeVariant(seen: VariantView, result: VariantResult): VariantView {
     diagnostics:
       result.build !== undefined && result.build.diagnostics.length > 0 ? result.build.diagnostics : seen.diagnostics,
     verify: result.verify ?? seen.verify,
-    cases: result.verify !== undefined && result.verify.cases.length > 0 ? result.verify.cases : seen.cases,
+    cases: inSeenOrder(seen.cases, result.verify?.cases ?? []),
     verifying: undefined,
     benchmarks: result.benchmarks.reduce(withBenchmarkResult, seen.benchmarks),
     comparison: result.comparison ? withComparisonResult(seen.comparison, result.comparison) : seen.comparison,

@@ -2,7 +2,7 @@
  * An error map of an output as colored cells: columns are blocks of the last dimension, and rows are blocks of the
  * dimension before it.
  */
-import { formatError } from '../numbers.ts';
+import { counted, formatError } from '../numbers.ts';
 import { padCells } from './cell-text.ts';
 import { HEAT_LEVELS, run, type Row, type Run } from './row.ts';
 
@@ -14,9 +14,11 @@ interface HeatMapData {
   /** Columns per block. */
   readonly blockColumns: number;
   /** Dimensions of the output; absent if it has four. */
-  readonly outputDims?: readonly unknown[];
+  readonly outputDims?: readonly (bigint | number)[];
   /** Largest |out - ref| of each block, as [rows, columns]; NaN if an element is NaN. */
   readonly values: ArrayLike<number>;
+  /** Whether a block has an element beyond the tolerance; absent if that is not known. */
+  readonly beyond?: readonly boolean[] | undefined;
 }
 
 /** Text before the indices of rows and columns: "s" and "d" if the output is like attention's, otherwise empty. */
@@ -37,6 +39,8 @@ interface HeatMapOptions {
   width: number;
   height: number;
   worst?: Place | undefined;
+  /** The legend's words for the mark of `worst`. */
+  worstWords?: string | undefined;
   cursor?: Place | undefined;
 }
 
@@ -44,9 +48,13 @@ interface HeatMapOptions {
  * Heat map in exactly `height` rows of at most `width` cells: a header with the first and last column, rows of blocks
  * with their first row, and a legend. Blocks that do not fit are merged and show their largest error. The scale is
  * logarithmic, from the least error (at most three decades, at least a factor of 4) to the largest. "N" is NaN, "X" the
- * worst block; brackets mark the block under the cursor. `worst` and `cursor` are elements.
+ * block of `worst`, "!" begins a cell with an element beyond the tolerance; brackets mark the block under the cursor.
+ * `worst` and `cursor` are elements.
  */
-export function heatMap(data: HeatMapData, { width, height, worst, cursor }: HeatMapOptions): Row[] {
+export function heatMap(
+  data: HeatMapData,
+  { width, height, worst, worstWords = 'worst', cursor }: HeatMapOptions,
+): Row[] {
   const merged = merge(data, blocksInCell(data, { width, height }));
   const cellsPerColumn = Math.max(1, Math.min(6, Math.floor((width - LABEL_CELLS) / merged.columns)));
   const scale = scaleOf(merged.values);
@@ -61,23 +69,33 @@ export function heatMap(data: HeatMapData, { width, height, worst, cursor }: Hea
       heatCell(merged.values[row * merged.columns + column] ?? 0, {
         scale,
         cells: cellsPerColumn,
+        beyond: merged.beyond?.[row * merged.columns + column] ?? false,
         worst: isAt(worst, row, column),
         cursor: isAt(cursor, row, column),
       }),
-    ),
+    ).flat(),
   ]);
   const firstColumn = `${letters.column}0`;
-  const lastColumn = `${letters.column}${data.columns * data.blockColumns - 1}`;
+  // The last block may have fewer columns than the others.
+  const columns = Number(data.outputDims?.at(-1) ?? data.columns * data.blockColumns);
+  const lastColumn = `${letters.column}${columns - 1}`;
   const mapCells = merged.columns * cellsPerColumn;
   const header =
     mapCells > lastColumn.length + 3
       ? `${firstColumn}${lastColumn.padStart(mapCells - firstColumn.length)}`
       : firstColumn;
-  const marks = [...(hasMark(body, 'X') ? ['X worst'] : []), ...(hasMark(body, 'N') ? ['N NaN or Inf'] : [])];
+  const marks = [
+    ...(hasMark(body, 'X') ? [`X ${worstWords}`] : []),
+    ...(hasMark(body, 'N') ? ['N NaN or Inf'] : []),
+    ...(body.some((row) => row.slice(1).some(({ text }) => text.startsWith('!'))) ? ['! beyond the tolerance'] : []),
+  ];
   // If no element is finite, the scale has no range.
-  const range = scale.largest > 0 ? [`${formatError(scale.least)} to ${formatError(scale.largest)}`] : [];
+  const range = scale.largest > 0 ? [`<= ${formatError(scale.least)} to ${formatError(scale.largest)}`] : [];
+  const log = range.map((text) => `${text} (log)`);
+  const size = `${counted(merged.blockRows, 'row')} x ${counted(merged.blockColumns, 'column')} a cell`;
   const legends = [
-    [`${merged.blockRows} rows x ${merged.blockColumns} columns a cell`, ...range, ...marks],
+    [size, ...log, ...marks],
+    [...log, ...marks],
     [...range, ...marks],
     [...range, ...marks.slice(0, 1)],
     marks,
@@ -120,27 +138,34 @@ export function heatLevel(value: number, { least, largest }: HeatScale): number 
 interface HeatCellLook {
   scale: HeatScale;
   cells: number;
+  beyond: boolean;
   worst: boolean;
   cursor: boolean;
 }
 
-function heatCell(value: number, { scale, cells, worst, cursor }: HeatCellLook): Run {
+function heatCell(value: number, { scale, cells, beyond, worst, cursor }: HeatCellLook): Run[] {
   const level = heatLevel(value, scale);
   const ink = DENSITY[Math.round((level / (HEAT_LEVELS - 1)) * (DENSITY.length - 1))] ?? ' ';
   const mark = markOf(value, worst);
   if (cursor)
-    return {
-      text:
-        cells < 3
-          ? padCells(mark ?? '+', cells, 'center')
-          : `[${padCells(mark ?? ink.repeat(cells - 2), cells - 2, 'center')}]`,
-      role: 'focus',
-      selected: true,
-    };
-  if (Number.isNaN(value)) return { text: padCells('N', cells, 'center'), role: 'bad' };
-  return mark === undefined
-    ? { text: ink.repeat(cells), heat: level, isInk: true }
-    : { text: padCells(mark, cells, 'center'), heat: level };
+    return [
+      {
+        text:
+          cells < 3
+            ? padCells(mark ?? '+', cells, 'center')
+            : `[${padCells(mark ?? ink.repeat(cells - 2), cells - 2, 'center')}]`,
+        role: 'focus',
+        selected: true,
+      },
+    ];
+  if (Number.isNaN(value)) return [{ text: padCells('N', cells, 'center'), role: 'bad' }];
+  if (mark !== undefined) return [{ text: padCells(mark, cells, 'center'), heat: level }];
+  // In a single cell the mark would hide the level.
+  if (!beyond || cells === 1) return [{ text: ink.repeat(cells), heat: level, isInk: true }];
+  return [
+    { text: '!', heat: level },
+    { text: ink.repeat(cells - 1), heat: level, isInk: true },
+  ];
 }
 
 function markOf(value: number, worst: boolean): string | undefined {
@@ -158,12 +183,14 @@ function merge(
 ): HeatMapData {
   const [rows, columns] = [Math.ceil(data.rows / rowsPerCell), Math.ceil(data.columns / columnsPerCell)];
   const values = new Array<number>(rows * columns).fill(0);
+  const beyond = data.beyond && new Array<boolean>(rows * columns).fill(false);
   for (let row = 0; row < data.rows; row++) {
     for (let column = 0; column < data.columns; column++) {
       const cell = Math.floor(row / rowsPerCell) * columns + Math.floor(column / columnsPerCell);
       const value = data.values[row * data.columns + column] ?? 0;
       // `Math.max` keeps NaN, so a cell with a NaN is NaN.
       values[cell] = Math.max(values[cell] ?? 0, value);
+      if (beyond && data.beyond?.[row * data.columns + column]) beyond[cell] = true;
     }
   }
   return {
@@ -172,6 +199,7 @@ function merge(
     blockRows: data.blockRows * rowsPerCell,
     blockColumns: data.blockColumns * columnsPerCell,
     values,
+    beyond,
   };
 }
 

@@ -47,7 +47,7 @@ test('a heat map in 30x6 cells shades errors by decade, marks the worst block an
     '      d0                   d63',
     's0                ......======',
     's16                 X     N   ',
-    '5.00e-4 to 5.00e-1, X worst',
+    '<= 5.00e-4 to 5.00e-1, X worst',
   ]);
 });
 

@@ -3,16 +3,19 @@ import {
   TimingMode,
   Verdict,
   type BenchmarkResult,
+  type BuildResult,
   type CaseResult,
   type Device,
   type GetJobResponse,
   type ProfileResult,
+  type Roofline,
   type ShapeComparison,
   type VariantResult,
 } from '@flashcore/shared/contract';
 import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import { plot, type Bar, type NamedHistogram, type Plot, type RoofPoint } from '../blocks.ts';
-import { formatMicroseconds, formatNumber } from '../numbers.ts';
+import { formatMicroseconds, formatNumber, formatPercent } from '../numbers.ts';
 import { outputTitle } from '../sections/cases.ts';
 import { marksOf } from '../sections/timings.ts';
 import { MODE_WORDS, shapeShort, shortName } from '../words.ts';
@@ -40,11 +43,11 @@ export const subjectOf = (
   device,
 });
 
-function variantPlots({ benchmarks, comparison, profile, verify }: VariantResult, subject: PlotSubject): Plot[] {
+function variantPlots({ build, benchmarks, comparison, profile, verify }: VariantResult, subject: PlotSubject): Plot[] {
   return [
     ...benchmarks.flatMap((benchmark) => distributionPlots(benchmark, subject)),
     ...(comparison?.shapes ?? []).flatMap((shape) => comparisonPlots(shape, subject)),
-    ...rooflinePlots(benchmarks, subject),
+    ...rooflinePlots(benchmarks, subject, build),
     ...(profile === undefined ? [] : stallPlots(profile, subject)),
     ...(verify?.cases ?? []).flatMap((each) => errorPlots(each, subject)),
   ];
@@ -106,12 +109,26 @@ const roofPoints = (benchmarks: readonly BenchmarkResult[]): RoofPoint[] =>
         ],
   );
 
-function rooflinePlots(benchmarks: readonly BenchmarkResult[], subject: PlotSubject): Plot[] {
+/** The ceiling of a kernel's arithmetic: a kernel without tensor cores can't come near their peak. */
+export const ceilingOf = (
+  { fp16TensorTflops, fp32Tflops }: Roofline,
+  build: BuildResult | undefined,
+): { peakTflops: number; units: string } =>
+  build?.tensorCores === false && fp32Tflops > 0
+    ? { peakTflops: fp32Tflops, units: 'fp32 units' }
+    : { peakTflops: fp16TensorTflops, units: 'tensor cores' };
+
+function rooflinePlots(
+  benchmarks: readonly BenchmarkResult[],
+  subject: PlotSubject,
+  build: BuildResult | undefined,
+): Plot[] {
   const roof = subject.device?.roofline;
   const points = roofPoints(benchmarks.filter(({ mode }) => mode === TimingMode.HOT));
   if (!roof || roof.fp16TensorTflops <= 0 || points.length === 0) return [];
-  const ceilings = { peakTflops: roof.fp16TensorTflops, memoryGbPerSecond: roof.memoryGbPerSecond };
-  return [plot(captionOf('Roofline, hot', subject), { type: 'roofline', ceilings, points })];
+  const { peakTflops, units } = ceilingOf(roof, build);
+  const ceilings = { peakTflops, memoryGbPerSecond: roof.memoryGbPerSecond };
+  return [plot(captionOf(`Roofline of ${units}, hot`, subject), { type: 'roofline', ceilings, points })];
 }
 
 const MOST_STALLS = 10;
@@ -127,6 +144,30 @@ export function stallBars({ stalls }: Pick<ProfileResult, 'stalls'>): Bar[] {
       value,
       text: `${value.toFixed(2)}  ${Math.round((100 * value) / all)} %`,
     }));
+}
+
+/** Words for the emulator's instruction families; their shares add up to 100 %. */
+const FAMILY_WORDS: Readonly<Record<string, string>> = {
+  fma_percent: 'multiply-add',
+  float_percent: 'other floating point',
+  integer_percent: 'integer and moves',
+  conversion_percent: 'conversions',
+  special_function_percent: 'special functions',
+  tensor_percent: 'tensor cores',
+  memory_percent: 'memory',
+  control_percent: 'branches and fences',
+  warp_percent: 'warp operations',
+  barrier_percent: 'barriers',
+};
+
+/** The families of a profile that the emulator counted, by size; those that did not occur are left out. */
+export function familyBars({ metrics }: Pick<ProfileResult, 'metrics'>): Bar[] {
+  return metrics
+    .flatMap(({ name, value }) => {
+      const label = entryOf(FAMILY_WORDS, name);
+      return label === undefined || value === 0 ? [] : [{ label, value, text: formatPercent(value) }];
+    })
+    .toSorted((a, b) => b.value - a.value);
 }
 
 function stallPlots(profile: ProfileResult, subject: PlotSubject): Plot[] {

@@ -25,8 +25,8 @@ const LEAST_TEXT_CELLS = 20;
 const FIRST = ['B', 'H', 'S', 'D'];
 /** Cells between two columns of a table. */
 const GAP = 2;
-/** Cells for the other columns of a table: a verdict, two errors, mismatches and NaN. */
-const FIGURE_CELLS = 42;
+/** Cells for the other columns of a table: a verdict, the largest error, its share of the limit, and mismatches. */
+const FIGURE_CELLS = 45;
 /** The width of a report in a terminal. */
 const REPORT_CELLS = 100;
 /**
@@ -43,15 +43,36 @@ export function caseColumns<Item>(items: readonly Item[], { shape, remark, width
     const text = (item: Item): string => joined(caseText(shape(item)), remark?.(item));
     return [{ title: 'case', cell: text, ...(!areShort(shapes) && { shrinkTo: LEAST_TEXT_CELLS }) }];
   }
-  // The remark comes first, because the end of a long name is cut.
-  const name = (item: Item): string => joined(remark?.(item), axes.length > 0 ? shape(item)?.name : '');
+  const name = (item: Item): string => (axes.length > 0 ? (shape(item)?.name ?? '') : '');
   const named: Column<Item> = { title: 'case', shrinkTo: LEAST_NAME_CELLS, drop: NAME_DROP, cell: name };
   const values = axes.map((axis): Column<Item> => ({
     title: axis,
     align: 'right',
-    cell: (item) => valueText(shape(item), axis) || piece('-', 'dim'),
+    cell: (item) => valueText(shape(item), axis) || (axis === 'causal' ? '0' : piece('-', 'dim')),
   }));
-  return items.some((item) => name(item) !== '') ? [named, ...values] : values;
+  // A column of its own, which is never dropped, because a probe's error without its name would look like a case's.
+  const remarks: Column<Item> = { title: '', cell: (item) => piece(remark?.(item) ?? '', 'dim') };
+  return [
+    ...(items.some((item) => remark?.(item)) ? [remarks] : []),
+    ...(items.some((item) => name(item) !== '') ? [named] : []),
+    ...values,
+  ];
+}
+
+/**
+ * A text for each case where there is room for few cells, the shortest of: its short form, its name, and the values in
+ * which the cases differ, such as "rows=64 N=1024".
+ */
+export function shortTexts(shapes: readonly (Shape | undefined)[]): string[] {
+  const axes = axesApart(shapes, Infinity) ?? [];
+  return shapes.map((shape) => {
+    if (shape === undefined) return '-';
+    const values = axes
+      .filter((axis) => valueText(shape, axis) !== '')
+      .map((axis) => `${axis}=${valueText(shape, axis)}`);
+    const texts = [formatShape(shape), areShort(shapes) ? '' : shape.name, values.join(' ')].filter(Boolean);
+    return texts.reduce((shortest, text) => (text.length < shortest.length ? text : shortest));
+  });
 }
 
 /** What all cases have in common, such as "H=32, D=128", if caseColumns() leaves it to a heading; else empty. */

@@ -40,7 +40,7 @@ test('a drawn shape that fails has a row, and the smallest failing shape names t
 test('the facts of view 2 contain the error in rounding units, and the shape from which the case was derived', () => {
   const facts = caseFacts(verify.drawn.at(-1) as CaseResult);
   const texts = JSON.stringify(facts);
-  expect(texts).toContain('42.5 (limit 2');
+  expect(texts).toContain('42.5x what it explains (limit 2');
   expect(texts).toContain('2x7x1031x64');
 });
 
@@ -53,6 +53,6 @@ test('a large error on large values is shown with its share of the limit, if the
   const probe = { shape: parseShape('1x2x333x64'), verdict: Verdict.PASS, elements: 64n, maxAbsError: 7.98 };
   const report = (worstOfLimit?: number): string =>
     plainLines(verifyBlocks(create(VerifyResultSchema, { cases: [{ ...probe, worstOfLimit }] })), PLAIN).join('\n');
-  expect(report(0.032)).toMatch(/max err +of limit[^]*✓ pass +7\.98 +3\.2 %/);
+  expect(report(0.032)).toMatch(/largest error +of limit[^]*✓ pass +7\.98 +3\.2 %/);
   expect(report()).not.toContain('of limit');
 });

@@ -3,6 +3,7 @@ import type { LineProfile, ProfileResult } from '@flashcore/shared/contract';
 import { heading, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatChange, formatCount } from '../numbers.ts';
 import { piece, type Piece, type Role } from '../roles.ts';
+import { shapeShort } from '../words.ts';
 
 /** A source line with its shares of the kernel's totals. */
 export interface ShownLine {
@@ -117,14 +118,17 @@ export function sortedLines<Line extends ShownLine>(lines: readonly Line[], sort
 export const hottestLine = (lines: readonly ShownLine[], sort: Sort = 'line'): ShownLine | undefined =>
   sortedLines(lines, sort === 'line' ? 'instructions' : sort)[0];
 
-export const linesTitle = (file: string): { title: string; remark: string } => ({
-  title: `Lines of ${file}`,
+export const linesTitle = (
+  file: string,
+  { shape }: Pick<ProfileResult, 'shape'>,
+): { title: string; remark: string } => ({
+  title: `Lines of ${file}${shape === undefined ? '' : `, ${shapeShort(shape)}`}`,
   remark: 'PTX instructions; shared memory: conflicts, wavefronts; global memory: sectors',
 });
 
 export function linesBlocks(profile: ProfileResult): Block[] {
   return shownLines(profile).flatMap(({ file, lines }) => {
-    const { title, remark } = linesTitle(file);
+    const { title, remark } = linesTitle(file, profile);
     return [heading(title, remark), tableOf(lineColumns(lines), lines)];
   });
 }

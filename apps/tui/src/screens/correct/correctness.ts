@@ -2,14 +2,15 @@
  * View 2: every case with its errors. Below the list, the selected case in detail with its worst element and an error
  * map.
  */
-import { Verdict, type CaseResult, type Shape, type Tolerance, type VerifyProgress } from '@flashcore/shared/contract';
+import { Verdict, type CaseResult, type Shape, type VerifyProgress } from '@flashcore/shared/contract';
+import { valuesOf } from '@flashcore/shared/kernels';
 import { fitRow, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { type UiState, type AppState } from '../../state/app-state.ts';
 import { checkedOf } from '../../state/variants.ts';
 import { attachedJob, caseShown, shownVariant, variantsOf } from '../../state/selectors.ts';
-import { VERDICT_MARKS, caseText, notMeasured, reasonText } from '../../present/words.ts';
+import { VERDICT_MARKS, caseText, notMeasured, reasonText, runningText } from '../../present/words.ts';
 import { mapOf, type CellBlocks, type SelectedMap } from '../../state/error-map.ts';
 import { cursorFacts, errorMapRows, mapHeadRows } from './error-map-rows.ts';
 import { parityTally } from '../dashboard/correct-live.ts';
@@ -23,7 +24,10 @@ import {
   elementText,
   errorColumns,
   reasonNamesWorst,
+  toleranceOf,
+  toleranceText,
   verdictPiece,
+  worstText,
 } from '../../present/sections/cases.ts';
 import { piece, type Piece } from '../../present/roles.ts';
 import { backendText } from '../../present/sections/sdpa.ts';
@@ -53,9 +57,7 @@ const columnsOf = (lines: readonly Line[], width: number): readonly Column<Line>
 ];
 
 function lineVerdict(line: Line): Piece {
-  return line.kind === 'running'
-    ? piece(`● seed ${line.progress.seedIndex + 1}/${line.progress.seedCount}`, 'accent')
-    : verdictPiece(line.result);
+  return line.kind === 'running' ? piece(`● ${runningText(line.progress)}`, 'accent') : verdictPiece(line.result);
 }
 
 export const correctnessView: View = ({ state }, size) => {
@@ -75,13 +77,12 @@ export const correctnessView: View = ({ state }, size) => {
   const detailSize = { width: size.width, height: size.height - table.length - 1 };
   const detail =
     line?.kind === 'done'
-      ? caseDetail(line.result, { ...detailSize, ui: state.ui, tolerance: variant.verify?.tolerance })
+      ? caseDetail(line.result, { ...detailSize, ui: state.ui, variant })
       : [textRow('This case runs now.', 'dim')];
   const several = variantsOf(attachedJob(state)).length > 1;
-  const tolerance = variant.verify?.tolerance?.profile;
   const shared = sharedText(lines.map(shapeOfLine), size.width);
   return {
-    title: `2 Correct${several ? `  ${variant.label}` : ''}${tolerance ? `  ${tolerance} tolerance` : ''}${shared && `  ${shared}`}`,
+    title: `2 Correct${several ? `  ${variant.label}` : ''}${shared && `  ${shared}`}`,
     remark: `${casesRemark(variant)}; ${state.ui.mapCursor === undefined ? `row ${selected + 1} of ${lines.length}` : 'Esc leaves the map'}`,
     body: [...table, [run('─'.repeat(size.width), 'border')], ...detail].slice(0, size.height),
   };
@@ -102,7 +103,7 @@ function linesOf(variant: VariantView | undefined): Line[] {
 
 interface DetailOptions extends Size {
   readonly ui: Pick<UiState, 'detail' | 'mapCursor' | 'mapHead' | 'view'>;
-  readonly tolerance: Tolerance | undefined;
+  readonly variant: VariantView;
 }
 
 /**
@@ -110,20 +111,30 @@ interface DetailOptions extends Size {
  * cell come first.
  */
 function caseDetail(result: CaseResult, options: DetailOptions): Row[] {
-  const { width, height, ui, tolerance } = options;
+  const { width, height, ui, variant } = options;
   const map = mapOf(result);
-  if (map === undefined) return pageOf(caseRows(result, width), { height, page: ui.detail });
+  const tolerance = toleranceOf(result, variant.verify?.tolerance);
+  if (map === undefined) return pageOf(caseRows(result, variant, width), { height, page: ui.detail });
   const isOwn = ui.view === 'correct';
   const cursor = isOwn ? ui.mapCursor : undefined;
   const head = isOwn ? ui.mapHead : undefined;
-  const size = mapSize(options, result);
+  const size = mapSize(options, result, variant);
   const cell = blocksInCell(map, { ...size, height: size.height - mapHeadRows(map) });
   const facts = (factsWidth: number): Row[] => [
-    ...(cursor === undefined ? [] : cursorFacts(result, map, { cursor, head, cell, width: factsWidth, tolerance })),
-    ...caseRows(result, factsWidth),
+    ...(cursor === undefined
+      ? []
+      : cursorFacts(result, map, {
+          cursor,
+          head,
+          cell,
+          width: factsWidth,
+          tolerance,
+          fragments: variant.build?.tensorCores ?? false,
+        })),
+    ...caseRows(result, variant, factsWidth),
     ...(cursor === undefined && isOwn ? [textRow('Enter moves a cursor over the map', 'key')] : []),
   ];
-  const drawn = errorMapRows(result, map, { ...size, cursor, head }).map((row) => fitRow(row, size.width));
+  const drawn = errorMapRows(result, map, { ...size, cursor, head, tolerance }).map((row) => fitRow(row, size.width));
   if (isBeside(options)) {
     const leftWidth = width - size.width - 2;
     return beside(pageOf(facts(leftWidth), { height, page: ui.detail }), drawn, { leftWidth });
@@ -140,17 +151,19 @@ const CURSOR_ROWS = 5;
  * The map's share of the details. The facts are beside the map if there is room, else above it, where they take half of
  * the height at most.
  */
-function mapSize(detail: Size, result: CaseResult): Size {
+function mapSize(detail: Size, result: CaseResult, variant: VariantView): Size {
   if (isBeside(detail)) return { width: Math.min(HEAT_CELLS, Math.floor(detail.width * 0.45)), height: detail.height };
-  const facts = Math.min(Math.floor(detail.height / 2), caseRows(result, detail.width).length + CURSOR_ROWS);
+  const facts = Math.min(Math.floor(detail.height / 2), caseRows(result, variant, detail.width).length + CURSOR_ROWS);
   return { width: detail.width, height: detail.height - facts };
 }
 
 /** The number of error-map blocks in one cell, as view 2 draws the map in a pane of this size. */
 export function cellOfMap(state: AppState, { result, map }: SelectedMap, size: Size): CellBlocks {
-  const lines = linesOf(shownVariant(state));
+  const variant = shownVariant(state);
+  if (variant === undefined) return { rows: 1, columns: 1 };
+  const lines = linesOf(variant);
   const listHeight = listRows(lines.length, { height: size.height, isInMap: state.ui.mapCursor !== undefined });
-  const { width, height } = mapSize({ width: size.width, height: size.height - listHeight - 1 }, result);
+  const { width, height } = mapSize({ width: size.width, height: size.height - listHeight - 1 }, result, variant);
   return blocksInCell(map, { width, height: height - mapHeadRows(map) });
 }
 
@@ -159,16 +172,19 @@ const listRows = (count: number, { height, isInMap }: { height: number; isInMap:
   Math.min(count + 1, Math.max(4, Math.floor(height * (isInMap ? 0.25 : 0.6))));
 
 /** Facts in order of importance; later ones may move to further pages. */
-function caseRows(result: CaseResult, width: number): Row[] {
+function caseRows(result: CaseResult, { verify }: VariantView, width: number): Row[] {
+  const tolerance = toleranceOf(result, verify?.tolerance);
   return [
     textRow(caseText(result.shape), 'title'),
+    ...maskRows(result, width),
     ...(result.reason === undefined
       ? []
       : wrapRows(reasonText(result.reason), width, { role: VERDICT_MARKS[result.verdict].role })),
-    ...(result.worst === undefined || reasonNamesWorst(result)
+    ...(result.worst === undefined || reasonNamesWorst(result) ? [] : wrapRows(worstText(result), width, { hang: 2 })),
+    ...(tolerance === undefined
       ? []
-      : wrapRows(`worst ${elementText(result.worst, result)}`, width, { hang: 6 })),
-    ...factRows(caseFacts(result), width),
+      : wrapRows(`tolerance ${toleranceText(tolerance)}`, width, { hang: 2, role: 'dim' })),
+    ...factRows(caseFacts(result, verify?.seeds.length), width),
     ...sdpaFacts(result, width),
     ...(result.firstMismatches.length === 0
       ? []
@@ -180,6 +196,12 @@ function caseRows(result: CaseResult, width: number): Row[] {
         ]),
   ];
 }
+
+/** Explains the mask that no other name says. */
+const maskRows = ({ shape }: CaseResult, width: number): Row[] =>
+  shape !== undefined && valuesOf(shape).causal === 2
+    ? wrapRows('causal 2: query i sees keys 0 to i + Skv - S', width, { role: 'dim' })
+    : [];
 
 /** Comparison with PyTorch's SDPA on the same inputs, one line per backend. */
 function sdpaFacts({ sdpa, sdpaMissing }: CaseResult, width: number): Row[] {

@@ -33,14 +33,17 @@ const facts = (
   cursor: { row: number; column: number },
   of = result,
   tolerance = create(ToleranceSchema, { absolute: 1e-4, relative: 1e-4 }),
-) => cursorFacts(of, of.errorMap!, { cursor, cell: BLOCK, width: 120, tolerance }).map((row) => rowText(row).trim());
+) =>
+  cursorFacts(of, of.errorMap!, { cursor, cell: BLOCK, width: 120, tolerance, fragments: true }).map((row) =>
+    rowText(row).trim(),
+  );
 
 test('the cursor shows its block, element, both values with their difference, and the tile with its fragment', () => {
   expect(worstBlock(result, map)).toEqual({ row: 2, column: 1 });
   expect(facts({ row: 2, column: 1 })).toEqual([
     '▸ s32..47 d8..15  largest error 2.00e-3',
     'b1 h2 s37 d13: got -4.0703, want -4.0723 (off by 2.00e-3)',
-    'row 6 of query tile 2 of 2 (s32..63), fragment m16n8 (0, 1)',
+    'row 5 of tile 1 (s32..63) of tiles 0..1, fragment m16n8 (0, 1)',
   ]);
 });
 
@@ -51,6 +54,7 @@ test('elements outside the tolerance are marked, and those inside are not', () =
       cell: BLOCK,
       width: 120,
       tolerance: create(ToleranceSchema, { absolute, relative: 0 }),
+      fragments: false,
     })[1]?.at(-1)?.role;
   expect([role(1e-3), role(1e-2)]).toEqual(['bad', 'text']);
 });
@@ -64,7 +68,7 @@ test('if a result has only the overall worst element, its block shows that eleme
   expect(facts({ row: 2, column: 1 }, old)[1]).toMatch(/^b1 h2 s37 d13/);
   expect(facts({ row: 0, column: 0 }, old).slice(1)).toEqual([
     'no element error is available for this block',
-    'tile unknown: the grid does not give the rows of a CTA; fragment m16n8 (0, 0) of the head',
+    'fragment m16n8 (0, 0)',
   ]);
 });
 
@@ -94,6 +98,7 @@ test('if a cell stands for several blocks, the cursor moves by cells and shows t
     cell,
     width: 120,
     tolerance: undefined,
+    fragments: false,
   }).map((row) => rowText(row).trim());
   expect([title, element?.slice(0, 12)]).toEqual(['▸ s32..63 d0..23  largest error 2.00e-3', 'b1 h2 s37 d1']);
 });
@@ -118,13 +123,16 @@ test('the head keys step through the heads of the map and the map of all heads',
     [1e-4, 0.002, 0.002].map((error) => expect.closeTo(error, 6) as number),
   );
   const drawn = (head: number | undefined) =>
-    errorMapRows(heads, many, { width: 60, height: 8, cursor: undefined, head }).map(rowText);
+    errorMapRows(heads, many, { width: 60, height: 8, cursor: undefined, head, tolerance: undefined }).map(rowText);
   expect([drawn(undefined)[0], drawn(5)[0]]).toEqual([
     'all 6 heads  [ ] choose a head',
     'batch 1 head 2  [ ] choose a head',
   ]);
   // Only head 5 has the worst element.
-  expect([drawn(5).at(-1), drawn(4).at(-1)].map((legend) => legend?.includes('X worst'))).toEqual([true, false]);
+  expect([drawn(5).at(-1), drawn(4).at(-1)].map((legend) => legend?.includes('X closest to its limit'))).toEqual([
+    true,
+    false,
+  ]);
 });
 
 test('the legend explains only marks in the map: an all-NaN map has neither a worst cell nor a range', () => {
@@ -132,6 +140,12 @@ test('the legend explains only marks in the map: an all-NaN map has neither a wo
     ...result,
     errorMap: { ...map, maxAbsError: map.maxAbsError.map(() => NaN) },
   });
-  const legend = errorMapRows(nan, nan.errorMap!, { width: 60, height: 8, cursor: undefined, head: undefined }).at(-1)!;
+  const legend = errorMapRows(nan, nan.errorMap!, {
+    width: 60,
+    height: 8,
+    cursor: undefined,
+    head: undefined,
+    tolerance: undefined,
+  }).at(-1)!;
   expect(rowText(legend)).toBe('16 rows x 8 columns a cell, N NaN or Inf');
 });

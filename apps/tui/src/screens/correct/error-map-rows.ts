@@ -8,29 +8,42 @@ import { heatMap, indexLetters, type Place } from '../../present/cells/heatmap.t
 import { flowRows, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import { type MapCursor, errorsOf, headCount, type CellBlocks } from '../../state/error-map.ts';
 import type { Size } from '../pane/view.ts';
-import { elementText } from '../../present/sections/cases.ts';
+import { elementText, limitWords } from '../../present/sections/cases.ts';
 
 interface MapChoice {
   readonly cursor: MapCursor | undefined;
   /** Undefined for the map over all heads. */
   readonly head: number | undefined;
+  readonly tolerance: Tolerance | undefined;
 }
 
 export function errorMapRows(
   result: CaseResult,
   map: ErrorMap,
-  { width, height, cursor, head }: Size & MapChoice,
+  { width, height, cursor, head, tolerance }: Size & MapChoice,
 ): Row[] {
   const place = cursor && { row: cursor.row * map.blockRows, column: cursor.column * map.blockColumns };
   const title = headRow(result, map, head);
   return [
     ...title,
     ...heatMap(
-      { ...map, values: errorsOf(map, head) },
-      { width, height: height - title.length, worst: worstIn(result, head), cursor: place },
+      { ...map, values: errorsOf(map, head), ...(head === undefined && { beyond: beyondIn(map, tolerance) }) },
+      {
+        width,
+        height: height - title.length,
+        worst: worstIn(result, head),
+        worstWords: limitWords(result),
+        cursor: place,
+      },
     ),
   ];
 }
+
+/** Whether each block's worst element is beyond the tolerance; undefined if that is not known. */
+const beyondIn = ({ worstGot, worstWant }: ErrorMap, tolerance: Tolerance | undefined): boolean[] | undefined =>
+  tolerance?.absolute === undefined || worstGot.length === 0
+    ? undefined
+    : worstGot.map((got, block) => isOutside({ got, want: worstWant[block] ?? NaN }, tolerance));
 
 /** Shows which heads the map covers, if the map can be shown for one head. */
 function headRow({ shape }: CaseResult, map: ErrorMap, head: number | undefined): Row[] {
@@ -58,13 +71,15 @@ interface CursorView {
   cell: CellBlocks;
   width: number;
   tolerance: Tolerance | undefined;
+  /** Whether the kernel uses tensor cores, so that fragments have a meaning. */
+  fragments: boolean;
 }
 
 /** Describes the cell under the cursor: rows and columns, worst element, and the CTA's tile. */
 export function cursorFacts(
   result: CaseResult,
   map: ErrorMap,
-  { cursor, head, cell, width, tolerance }: CursorView,
+  { cursor, head, cell, width, tolerance, fragments }: CursorView,
 ): Row[] {
   const first = { row: cursor.row * map.blockRows, column: cursor.column * map.blockColumns };
   const extent = extentOf(result);
@@ -104,7 +119,7 @@ export function cursorFacts(
           hang: 4,
           role: isOutside(element, tolerance) ? 'bad' : 'text',
         })),
-    ...wrapRows(tileText(element === undefined || isOther ? first : element, map, result), width, {
+    ...wrapRows(placeText(element === undefined || isOther ? first : element, { map, result, fragments }), width, {
       indent: 2,
       hang: 4,
       role: 'dim',
@@ -183,7 +198,7 @@ function placeOf(
   return { batch: Math.floor(matrix / heads), head: matrix % heads, row, column };
 }
 
-const isOutside = ({ got, want }: ElementError, tolerance: Tolerance | undefined): boolean =>
+const isOutside = ({ got, want }: Pick<ElementError, 'got' | 'want'>, tolerance: Tolerance | undefined): boolean =>
   !Number.isFinite(got) ||
   (tolerance?.absolute !== undefined &&
     tolerance.relative !== undefined &&
@@ -192,22 +207,29 @@ const isOutside = ({ got, want }: ElementError, tolerance: Tolerance | undefined
 const FRAGMENT_ROWS = 16;
 const FRAGMENT_COLUMNS = 8;
 
-/** Text such as "row 11 of query tile 10 of 16", counted from 1; empty if the rows per CTA are unknown. */
+/**
+ * Text such as "row 10 of tile 9 (s144..159) of tiles 0..15", where a tile is the rows of a CTA. Empty if they are
+ * unknown, and if a CTA has one row, whose index says the same.
+ */
 export function tileOf({ row }: Place, { errorMap, shape }: Pick<CaseResult, 'errorMap' | 'shape'>): string {
   const tileRows = errorMap?.tileRows ?? 0;
   const extent = extentOf({ errorMap, shape });
-  if (tileRows === 0 || extent === undefined) return '';
-  const tiles = Math.ceil(extent.rows / tileRows);
-  return `row ${(row % tileRows) + 1} of query tile ${Math.floor(row / tileRows) + 1} of ${tiles}`;
+  if (errorMap === undefined || tileRows < 2 || extent === undefined) return '';
+  const tile = Math.floor(row / tileRows);
+  const last = Math.min((tile + 1) * tileRows, extent.rows) - 1;
+  const rows = `${indexLetters(errorMap).row || 'rows '}${tile * tileRows}..${last}`;
+  return `row ${row % tileRows} of tile ${tile} (${rows}) of tiles 0..${Math.ceil(extent.rows / tileRows) - 1}`;
 }
 
-/** The CTA's tile of query rows, and the m16n8 fragment in it. They say which part of the kernel to look at. */
-function tileText({ row, column }: Place, { tileRows }: ErrorMap, result: CaseResult): string {
-  const { rows = 0 } = extentOf(result) ?? {};
-  const fragment = `fragment m16n8 (${Math.floor((tileRows > 0 ? row % tileRows : row) / FRAGMENT_ROWS)}, ${Math.floor(column / FRAGMENT_COLUMNS)})`;
-  if (tileRows === 0) return `tile unknown: the grid does not give the rows of a CTA; ${fragment} of the head`;
-  const tile = Math.floor(row / tileRows);
-  const tiles = Math.ceil(rows / tileRows);
-  const last = Math.min((tile + 1) * tileRows, rows || Infinity) - 1;
-  return `row ${(row % tileRows) + 1} of query tile ${tile + 1} of ${tiles} (s${tile * tileRows}..${last}), ${fragment}`;
+interface TileView {
+  readonly map: ErrorMap;
+  readonly result: CaseResult;
+  readonly fragments: boolean;
+}
+
+/** The CTA's tile of rows, and the m16n8 fragment in it. They say which part of the kernel to look at. */
+function placeText(place: Place, { map: { tileRows }, result, fragments }: TileView): string {
+  const row = tileRows > 0 ? place.row % tileRows : place.row;
+  const fragment = `fragment m16n8 (${Math.floor(row / FRAGMENT_ROWS)}, ${Math.floor(place.column / FRAGMENT_COLUMNS)})`;
+  return [tileOf(place, result), ...(fragments ? [fragment] : [])].filter(Boolean).join(', ');
 }

@@ -18,6 +18,6 @@ test('a failed case whose worst element is within its limit says what is wrong i
   expect(rows).toEqual([
     '✗ 1x2x333x64        32.7  101 outside',
     '✗ 1x2x333x64     1.32e-2  26x rounding',
-    '✗ 1x2x333x64     2.12e-2  █████ 130 %',
+    '✗ 1x2x333x64     2.12e-2  █████  130 %',
   ]);
 });

@@ -1,28 +1,35 @@
 /** Correctness on the dashboard, live: every case with its error, and the error as a share of the limit. */
 import { Verdict, allProbes, type CaseResult } from '@flashcore/shared/contract';
 import { bar } from '../../present/cells/bars.ts';
-import { cutCells, padCells } from '../../present/cells/cell-text.ts';
+import { cellWidth, cutCells, padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, wrapRows, type Row, type Run } from '../../present/cells/row.ts';
 import { formatCount, formatError, formatNumber } from '../../present/numbers.ts';
-import { VERDICT_MARKS, reasonText, shapeShort } from '../../present/words.ts';
+import { VERDICT_MARKS, reasonText, runningText } from '../../present/words.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { parityOf, shownVariant } from '../../state/selectors.ts';
-import { elementText, isWithinLimit, limitText } from '../../present/sections/cases.ts';
+import { checkedOf } from '../../state/variants.ts';
+import { shortTexts } from '../../present/sections/case-columns.ts';
+import { LARGEST_ERROR, caseRemark, isWithinLimit, limitText, worstText } from '../../present/sections/cases.ts';
+import { mapOf } from '../../state/error-map.ts';
 import { tileOf } from '../correct/error-map-rows.ts';
 import { nothingYet } from '../pane/nothing.ts';
 import { beside, type PaneContent, type Size, type View } from '../pane/view.ts';
 
-const CASE_CELLS = 13;
+const LEAST_CASE_CELLS = 13;
 const ERROR_CELLS = 8;
 const BAR_CELLS = 5;
-const TWO_COLUMNS = 72;
+const LIMIT_CELLS = 7;
+/** Cells of a row without its case: mark, error, bar and share of the limit, with the gaps between them. */
+const FIGURE_CELLS = 2 + 1 + ERROR_CELLS + 2 + BAR_CELLS + LIMIT_CELLS;
+/** Cells between two columns of rows. */
+const BETWEEN = 2;
 
 export const correctLive: View = ({ state }, size) => {
   const variant = shownVariant(state);
-  const rows = variant === undefined ? [] : caseRows(variant);
-  if (variant === undefined || rows.length === 0)
+  const lines = variant === undefined ? [] : linesOf(variant);
+  if (variant === undefined || lines.length === 0)
     return { title: 'Correctness', body: nothingYet(state, 'correct', size) };
-  return { title: `Correctness  ${caseTally(variant)}`, ...bodyOf(variant, rows, size) };
+  return { title: `Correctness  ${caseTally(variant)}`, ...bodyOf(variant, lines, size) };
 };
 
 /** Text such as "6/7 cases within tolerance" or "7/7 cases, 33/33 probes within tolerance". */
@@ -64,7 +71,7 @@ function whyWrong({ mismatches, rounding }: CaseResult): string {
 
 function bodyOf(
   variant: VariantView,
-  rows: readonly Row[],
+  lines: readonly Line[],
   { width, height }: Size,
 ): Pick<PaneContent, 'body' | 'remark'> {
   const worst = worstCase(variant);
@@ -72,58 +79,64 @@ function bodyOf(
     worst?.worst === undefined
       ? []
       : wrapRows(
-          [
-            `worst ${worst.verdict === Verdict.FAIL ? `of ${shapeShort(worst.shape)}: ` : ''}${elementText(worst.worst, worst)}`,
-            tileOf(worst.worst, worst),
-          ]
-            .filter(Boolean)
-            .join('; '),
+          [worstText(worst, nameOf(lines, worst)), tileOf(worst.worst, worst)].filter(Boolean).join('; '),
           width,
-          {
-            hang: 6,
-            role: 'dim',
-          },
+          { hang: 2, role: 'dim' },
         );
   const room = height - 1 - Math.min(worstRow.length, 2);
-  const isTwo = width >= TWO_COLUMNS && rows.length > 1;
-  const columnWidth = isTwo ? Math.floor((width - 2) / 2) : width;
+  const longest = Math.max(LEAST_CASE_CELLS, ...lines.map(({ name }) => cellWidth(name)));
+  const isTwo = width >= 2 * (longest + FIGURE_CELLS) + BETWEEN && lines.length > 1;
+  const columnWidth = isTwo ? Math.floor((width - BETWEEN) / 2) : width;
+  const caseCells = Math.max(LEAST_CASE_CELLS, Math.min(longest, columnWidth - FIGURE_CELLS));
+  const rows = lines.map((line) => lineRow(line, caseCells));
   const perColumn = isTwo ? Math.ceil(rows.length / 2) : rows.length;
   // Rows that do not fit are counted in the remark, never dropped silently.
   const visible = Math.max(1, Math.min(perColumn, room));
   const left = rows.slice(0, visible);
   const right = isTwo ? rows.slice(perColumn, perColumn + visible) : [];
-  const header = headerRow(columnWidth);
+  const header = headerRow(caseCells, columnWidth);
   const hidden = rows.length - left.length - right.length;
   const body = isTwo ? beside([header, ...left], [header, ...right], { leftWidth: columnWidth }) : [header, ...left];
+  const hasMap = checkedOf(variant).some((result) => mapOf(result) !== undefined);
   return {
-    remark: hidden > 0 ? `2: ${hidden} more, error map` : '2: error map',
+    remark: [hidden > 0 ? `2: ${hidden} more` : '2: details', ...(hasMap ? ['error map'] : [])].join(', '),
     body: [...body, ...worstRow].slice(0, height).map((row) => fitRow(row, width)),
   };
 }
 
-const headerRow = (width: number): Row => [
-  run(
-    cutCells(`  ${padCells('case', CASE_CELLS)} ${padCells('max err', ERROR_CELLS, 'right')}  of limit`, width),
-    'dim',
-  ),
+const headerRow = (caseCells: number, width: number): Row => [
+  run(cutCells(`  case${LARGEST_ERROR.padStart(caseCells + 1 + ERROR_CELLS - 'case'.length)}  of limit`, width), 'dim'),
 ];
 
-export function caseRows({ cases, verifying, verify }: VariantView): Row[] {
-  const running: Row[] =
-    verifying === undefined
-      ? []
-      : [
-          [
-            run('● ', 'accent'),
-            run(padCells(shapeShort(verifying.shape), CASE_CELLS)),
-            run(` seed ${verifying.seedIndex + 1}/${verifying.seedCount}`, 'accent'),
-          ],
-        ];
-  // Failures come first so that they are visible.
+/** A row of the pane: a case that ran, or what runs. */
+interface Line {
+  readonly name: string;
+  readonly result?: CaseResult;
+  readonly running?: string;
+}
+
+/** Failures come first so that they are visible. */
+function linesOf({ cases, verifying, verify }: VariantView): Line[] {
   const failed = [...failedProbes(verify), ...cases.filter(({ verdict }) => verdict === Verdict.FAIL)];
   const others = cases.filter(({ verdict }) => verdict !== Verdict.FAIL);
-  return [...failed.map(caseRow), ...running, ...others.map(caseRow)];
+  const running = verifying === undefined ? [] : [verifying];
+  const names = shortTexts([...failed, ...running, ...others].map(({ shape }) => shape));
+  const lineOf = (result: CaseResult, index: number): Line => ({
+    name: [names[index], caseRemark(result)].filter(Boolean).join(' '),
+    result,
+  });
+  return [
+    ...failed.map(lineOf),
+    ...running.map((progress, index): Line => ({
+      name: names[failed.length + index] ?? '',
+      running: runningText(progress),
+    })),
+    ...others.map((result, index) => lineOf(result, failed.length + running.length + index)),
+  ];
 }
+
+const nameOf = (lines: readonly Line[], result: CaseResult): string =>
+  lines.find((line) => line.result === result)?.name ?? '';
 
 /** Text such as "4 NaN, 12 Inf" or "12 Inf". */
 const notFinite = ({ nanCount, infCount }: CaseResult): string =>
@@ -131,9 +144,15 @@ const notFinite = ({ nanCount, infCount }: CaseResult): string =>
     .filter((count) => count !== '')
     .join(', ');
 
-function caseRow(result: CaseResult): Row {
+/** The pane's rows with names of `caseCells` cells. */
+export const caseRows = (variant: VariantView, caseCells = LEAST_CASE_CELLS): Row[] =>
+  linesOf(variant).map((line) => lineRow(line, caseCells));
+
+function lineRow({ name, result, running }: Line, caseCells: number): Row {
+  if (result === undefined)
+    return [run('● ', 'accent'), run(padCells(name, caseCells)), run(` ${running ?? ''}`, 'accent')];
   const { mark, role } = VERDICT_MARKS[result.verdict];
-  const head: Run[] = [run(`${mark} `, role), run(padCells(shapeShort(result.shape), CASE_CELLS))];
+  const head: Run[] = [run(`${mark} `, role), run(padCells(name, caseCells))];
   if (result.verdict === Verdict.NOT_MEASURED) return [...head, run(' not run', 'dim')];
   if (result.nanCount + result.infCount > 0n) return [...head, run(` ${notFinite(result)}`, 'bad')];
   if (result.elements === 0n) return [...head, run(` ${reasonText(result.reason ?? '')}`, 'bad')];
@@ -147,7 +166,7 @@ function caseRow(result: CaseResult): Row {
       ? []
       : [
           run(bar(share, BAR_CELLS), share > 1 ? 'bad' : 'bar'),
-          run(padCells(limitText(result), 6, 'right'), share > 1 ? 'bad' : 'dim'),
+          run(padCells(limitText(result), LIMIT_CELLS, 'right'), share > 1 ? 'bad' : 'dim'),
         ]),
   ];
 }

@@ -13,7 +13,7 @@ import { labelledBars } from '../../present/cells/bars.ts';
 import { inParts, isLaunched, ENTRY_COLUMNS } from '../../present/sections/build.ts';
 import { estimateText, launchText } from '../../present/sections/counters.ts';
 import { hottestLine, lineColumns, linesTitle, shownLines, sortedLines } from '../../present/sections/lines.ts';
-import { stallBars } from '../../present/plots/job-plots.ts';
+import { familyBars, stallBars } from '../../present/plots/job-plots.ts';
 import { formatNumber, formatSeconds, formatPercent } from '../../present/numbers.ts';
 import { BLANK_ROW, rowWidth, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import { table, type Column } from '../../present/cells/table.ts';
@@ -106,6 +106,9 @@ function counterRows({ profile, profiling }: VariantView, width: number, nothing
     laid.header,
     ...laid.rows,
     ...(profile.reason ? wrapRows(`missing: ${profile.reason}`, width, { role: 'dim' }) : []),
+    ...(profile.estimate?.missing === undefined
+      ? []
+      : wrapRows(`no estimate of a GPU's time: ${profile.estimate.missing}`, width, { role: 'dim' })),
   ];
 }
 
@@ -164,7 +167,7 @@ function lineRows(profile: ProfileResult, { sort, width, before }: LinesLook): R
     sort,
   )?.line;
   return all.flatMap(({ file, lines }, index) => {
-    const { title, remark } = linesTitle(file);
+    const { title, remark } = linesTitle(file, profile);
     const columns = lineColumns(lines, before).map((column, place) =>
       place === 0 ? markingHottest(column, hottest) : column,
     );
@@ -196,14 +199,17 @@ const markingHottest = (
 });
 
 function stallRows(profile: ProfileResult, width: number): Row[] {
-  const shown = stallBars(profile);
+  const stalls = stallBars(profile);
+  const shown = stalls.length > 0 ? stalls : familyBars(profile);
   if (shown.length === 0) return [];
   const bars = labelledBars(shown, { width, full: Math.max(...shown.map(({ value }) => value)) });
-  return [textRow('Stalls, warp cycles per issued instruction', 'title'), ...bars];
+  const title = stalls.length > 0 ? 'Stalls, warp cycles per issued instruction' : 'Instructions of PTX, by family';
+  return [textRow(title, 'title'), ...bars];
 }
 
 function adviceRows({ bottleneck, advice, estimate }: ProfileResult, width: number): Row[] {
-  const estimated = estimateText(estimate);
+  // The reason for a missing estimate comes last, below the counters.
+  const estimated = estimate?.missing === undefined ? estimateText(estimate) : '';
   return [
     ...(estimated === '' ? [] : wrapRows(`Estimate ${estimated}`, width, { hang: 2 })),
     ...(bottleneck === undefined ? [] : wrapRows(`Bound by ${bottleneck}`, width, { role: 'accent', hang: 2 })),

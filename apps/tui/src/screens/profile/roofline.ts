@@ -7,6 +7,7 @@ import { textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView, VariantView } from '../../state/job-view.ts';
 import { attachedJob } from '../../state/selectors.ts';
+import { ceilingOf } from '../../present/plots/job-plots.ts';
 import { MODE_WORDS, shapeShort, notMeasured } from '../../present/words.ts';
 import { type Size } from '../pane/view.ts';
 
@@ -18,14 +19,24 @@ const MARKS = '◆◇ABCDEFGH';
 const LEAST_WIDTH = 40;
 
 /** Title, plot, and a line for each point. Without GPU times there are no points, and a text says so. */
-export function rooflineRows(state: AppState, { benchmarks }: VariantView, { width, height }: Size): Row[] {
+export function rooflineRows(state: AppState, { benchmarks, build }: VariantView, { width, height }: Size): Row[] {
   const device = attachedJob(state)?.device;
   const roof = device?.roofline;
   const title = textRow(`Roofline${device === undefined ? '' : `, ${device.name}`}`, 'title');
   if (device === undefined || roof === undefined || roof.fp16TensorTflops <= 0)
     return [title, ...wrapRows('no ceilings are known for this device', width, { role: 'dim' })];
-  const ceilings = { peakTflops: roof.fp16TensorTflops, memoryGbPerSecond: roof.memoryGbPerSecond };
-  const ridge = `${formatNumber(roof.fp16TensorTflops)} TFLOP/s, ${formatNumber(roof.memoryGbPerSecond)} GB/s, ridge at ${Math.round(ridgeOf(ceilings))} FLOP/B`;
+  if (build !== undefined && device.simulated && isOtherArch(build.arch, device.arch))
+    return [
+      title,
+      ...wrapRows(`the build is for ${build.arch}, and ${device.name} is ${device.arch}`, width, { role: 'dim' }),
+    ];
+  const { peakTflops, units } = ceilingOf(roof, build);
+  const ceilings = { peakTflops, memoryGbPerSecond: roof.memoryGbPerSecond };
+  const unused =
+    peakTflops === roof.fp32Tflops
+      ? `; tensor cores, which this kernel does not use, have ${formatNumber(roof.fp16TensorTflops)} TFLOP/s`
+      : '';
+  const ridge = `${formatNumber(ceilings.peakTflops)} TFLOP/s of ${units}, ${formatNumber(roof.memoryGbPerSecond)} GB/s, ridge at ${Math.round(ridgeOf(ceilings))} FLOP/B${unused}`;
   const points = measuredPoints(benchmarks, device);
   if (points.length === 0)
     return [
@@ -40,7 +51,7 @@ export function rooflineRows(state: AppState, { benchmarks }: VariantView, { wid
     ...(width < LEAST_WIDTH ? [] : roofline({ ...ceilings, points }, { width, height })),
     ...points.flatMap(({ mark, what, role, intensity, tflops }) =>
       wrapRows(
-        `${mark} ${what}: ${formatNumber(tflops)} TFLOP/s at ${formatNumber(Math.round(intensity))} FLOP/B, ${shareText((100 * tflops) / roofAt(ceilings, intensity), intensity < ridgeOf(ceilings) ? 'memory' : 'tensor cores')}`,
+        `${mark} ${what}: ${formatNumber(tflops)} TFLOP/s at ${formatNumber(Math.round(intensity))} FLOP/B, ${shareText((100 * tflops) / roofAt(ceilings, intensity), intensity < ridgeOf(ceilings) ? 'memory' : units)}`,
         width,
         { role, hang: 2 },
       ),
@@ -49,11 +60,15 @@ export function rooflineRows(state: AppState, { benchmarks }: VariantView, { wid
   ];
 }
 
+/** "sm_90a" is sm_90; a build for no GPU and a device without a known architecture fit. Only the emulator runs others. */
+const isOtherArch = (build: string, device: string): boolean =>
+  build !== '' && device !== '' && build.replace(/[af]$/, '') !== device.replace(/[af]$/, '');
+
 /**
  * The distance to the roof in words. A point above the memory roof is valid: the roof assumes one read of every tensor
  * from device memory, and data in L2 arrives faster.
  */
-function shareText(percent: number, ceiling: 'memory' | 'tensor cores'): string {
+function shareText(percent: number, ceiling: string): string {
   const text = `${percent.toFixed(1)} % of the roof`;
   return percent > 100 && ceiling === 'memory'
     ? `${text} (tensors in L2 come faster than from memory)`

@@ -15,6 +15,7 @@ import {
   caseText,
   summaryText,
   variantWord,
+  runningText,
 } from '../../present/words.ts';
 import { gateReason, tallyOf } from '../../present/sections/gates.ts';
 import { phaseBars } from '../../present/sections/phase-times.ts';
@@ -31,7 +32,7 @@ import {
   shownVariant,
   waitsSince,
 } from '../../state/selectors.ts';
-import { limitText } from '../../present/sections/cases.ts';
+import { LARGEST_ERROR, limitText } from '../../present/sections/cases.ts';
 import { failedProbes, parityTally, worstCase } from '../dashboard/correct-live.ts';
 import { findingBody } from '../dashboard/finding-pane.ts';
 import { tallyRuns } from '../dashboard/gates-rail.ts';
@@ -195,12 +196,10 @@ function correctLine(state: AppState, width: number): Row {
     [
       run(failed ? '✗ ' : '✓ ', failed ? 'bad' : 'good'),
       run(parityTally(variant)),
-      ...(verifying === undefined
-        ? []
-        : [run(`  ● ${caseText(verifying.shape)} seed ${verifying.seedIndex + 1}/${verifying.seedCount}`, 'accent')]),
+      ...(verifying === undefined ? [] : [run(`  ● ${caseText(verifying.shape)} ${runningText(verifying)}`, 'accent')]),
       ...(worst === undefined
         ? []
-        : [run(`  max err ${formatError(largest)}${limit === '' ? '' : `, up to ${limit} of limit`}`, 'dim')]),
+        : [run(`  ${LARGEST_ERROR} ${formatError(largest)}${limit === '' ? '' : `, ${limit} of limit`}`, 'dim')]),
     ],
     width,
   );
