@@ -149,10 +149,13 @@ export function placesText(places: MismatchPlaces | undefined, named: boolean): 
 const LARGE_SHARE = 0.5;
 const MOST_LISTED = 6;
 
-function indicesText(
-  indices: readonly number[],
-  { extent, noun, letter }: { extent: number; noun: string; letter: string },
-): string {
+interface IndexWords {
+  extent: number;
+  noun: string;
+  letter: string;
+}
+
+function indicesText(indices: readonly number[], { extent, noun, letter }: IndexWords): string {
   const [first, second] = indices;
   const last = indices.at(-1);
   if (first === undefined || last === undefined || indices.length > LARGE_SHARE * extent) return '';

@@ -1,4 +1,4 @@
-/** Says where a kernel's instructions go, by rules over the emulator's counts; each rule gives the figures and lines. */
+/** Says where a kernel's instructions go, by rules over the emulator's counts, with the figures and lines. */
 import { entryOf, formatCount, formatNumber } from '@flashcore/shared/text';
 import type { LaunchCounts } from '../../worker/messages/profiling.ts';
 import type { NamedAdvice } from './advice.ts';

@@ -108,9 +108,15 @@ export function compareOutput(
 /** Above this number of elements, looking at each takes seconds. */
 const MOST_LOOKED_AT = 2 ** 26;
 
+interface MatrixExtent {
+  heads: number;
+  rows: number;
+  columns: number;
+}
+
 /** The rows and columns with elements outside the tolerance; undefined for an output that is too large. */
 function mismatchPlaces(
-  { heads, rows, columns }: { heads: number; rows: number; columns: number },
+  { heads, rows, columns }: MatrixExtent,
   isOutside: (index: number) => boolean,
 ): MismatchPlaces | undefined {
   const elements = heads * rows * columns;

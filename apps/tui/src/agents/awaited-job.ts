@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ServerContext } from '@modelcontextprotocol/server';
 import { JobState, Phase, type Job, type JobEvent } from '@flashcore/shared/contract';
 import type { Connection } from '../connection/connect.ts';
-import { runningText } from '../present/words.ts';
 import { variantLine } from '../search/feedback.ts';
 
 /** Waits until the job has ended or the time is up. Returns the job with its last known activity. */
@@ -49,7 +48,7 @@ function phaseOf({ payload }: JobEvent): string {
       return variantLine(payload.value);
     case 'verifyProgress':
       return payload.value.seedCount === 0
-        ? `verify, ${runningText(payload.value)}`
+        ? `verify, probe ${payload.value.probesDone + 1} of ${payload.value.probeCount}`
         : `verify, case ${payload.value.caseIndex + 1} of ${payload.value.caseCount}`;
     default:
       return '';

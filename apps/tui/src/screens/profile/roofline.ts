@@ -60,7 +60,7 @@ export function rooflineRows(state: AppState, { benchmarks, build }: VariantView
   ];
 }
 
-/** "sm_90a" is sm_90; a build for no GPU and a device without a known architecture fit. Only the emulator runs others. */
+/** "sm_90a" is sm_90; a build for no GPU and a device without a known architecture fit. */
 const isOtherArch = (build: string, device: string): boolean =>
   build !== '' && device !== '' && build.replace(/[af]$/, '') !== device.replace(/[af]$/, '');
 
