@@ -27,6 +27,38 @@ using Gradients = flashcore_attention_gradients;
 // One value per query row: [B, Hq, Sq].
 struct RowSums {
   std::vector<double> lse, delta;  // natural logarithm; sum of O dO
+  std::vector<double> delta_errors;  // how far a kernel's delta is off, at most; empty if no rounding is wanted
+};
+
+bool wants_rounding(const Gradients& g) {
+  return g.d_q.rounding || g.d_k.rounding || g.d_v.rounding || g.d_sinks_rounding;
+}
+
+// The squares of what rounding weights and gradients of scores to weight_dtype costs, in units of its roundoff.
+class RoundedWeights {
+ public:
+  explicit RoundedWeights(int weight_dtype) : to(roundoff_of(weight_dtype)) {}
+
+  double weight(double each) const { return each == 0 ? 0 : square(std::max(each, to.smallest)); }
+  double gradient(double weight, double each) const {
+    if (weight == 0) return 0;
+    // A weight in fp32 that is not a normal number may be 0.
+    return square(std::max({std::fabs(each), to.smallest, 0x1p-126 / to.unit * std::fabs(each / weight)}));
+  }
+
+  double delta_square(const RowSums& sums, size_t row) const {
+    return sums.delta_errors.empty() ? 0 : 3 * square(sums.delta_errors[row] / to.unit);
+  }
+
+  // Standard deviation of an element that is rounded to `out`, whose products have these squares of errors.
+  float of_element(double value, double squares, const Roundoff& out) const {
+    const double stored = out.unit * std::max(std::fabs(value), out.smallest);
+    return static_cast<float>(std::sqrt((stored * stored + to.unit * to.unit * (value * value + squares)) / 3));
+  }
+
+ private:
+  static double square(double x) { return x * x; }
+  Roundoff to;
 };
 
 size_t row_at(const flashcore_attention& p, int64_t b, int64_t head, int64_t query) {
@@ -41,9 +73,12 @@ class QueryGradients : Attending<Fp64> {
         sums(sums),
         V_transposed(p.Dv, block),
         K(g.d_q.value ? block : 0, p.D),
+        K_squares(g.d_q.rounding ? block : 0, p.D),
         dO(plan.task_rows(), p.Dv),
         gradient(plan.task_rows(), plan.most_keys),
-        dQ(g.d_q.value ? plan.task_rows() : 0, p.D) {
+        dQ(g.d_q.value ? plan.task_rows() : 0, p.D),
+        dQ_squares(g.d_q.rounding ? plan.task_rows() : 0, p.D),
+        rounded(p.weight_dtype) {
     if (p.softcap > 0) cap_slopes = Matrix<Real>(plan.task_rows(), plan.most_keys);
   }
 
@@ -56,8 +91,12 @@ class QueryGradients : Attending<Fp64> {
       const Row& row = rows[r];
       const Real* const weight = scores.elements(r);
       Real* const of_key = gradient.elements(r);
-      double delta = 0;
-      for (int key = row.begin; key < row.end; ++key) delta += weight[key] == 0 ? 0 : weight[key] * of_key[key];
+      double delta = 0, sizes = 0;  // sizes: of the addends
+      for (int key = row.begin; key < row.end; ++key)
+        if (weight[key] != 0) {
+          delta += weight[key] * of_key[key];
+          sizes += weight[key] * std::fabs(of_key[key]);
+        }
       for (int key = row.begin; key < row.end; ++key)
         of_key[key] = weight[key] == 0 ? 0 : weight[key] * (of_key[key] - delta);
       if (p.softcap > 0)
@@ -65,6 +104,7 @@ class QueryGradients : Attending<Fp64> {
       const size_t at = row_at(p, task.b, row.head, row.query);
       sums.lse[at] = row.lse;
       sums.delta[at] = delta;
+      if (!sums.delta_errors.empty()) sums.delta_errors[at] = error_of_delta(row, dO.elements(r), delta, sizes);
     }
     if (g.d_q.value) multiply_by_k();
   }
@@ -72,20 +112,57 @@ class QueryGradients : Attending<Fp64> {
  private:
   const Gradients& g;
   RowSums& sums;
-  Panels<Real> V_transposed, K;
-  Matrix<Real> dO, gradient, dQ;
+  Panels<Real> V_transposed, K, K_squares;
+  Matrix<Real> dO, gradient, dQ, dQ_squares;
+  RoundedWeights rounded;
+
+  // By how much a kernel's delta is off that reads O, or else adds up weights, whose addends have these `sizes`.
+  double error_of_delta(const Row& row, const Real* d_o, double delta, double sizes) {
+    constexpr double SUM_UNIT = 0x1p-21;  // 8 roundings in fp32
+    if (!g.o.data) return SUM_UNIT * sizes;
+    unpack(g.o_dtype, g.o.data, plan.query_at(g.o, task.b, row.head, row.query), p.Dv, buffer.data());
+    double sum = 0, of_columns = 0;
+    for (int d = 0; d < p.Dv; ++d) {
+      sum += d_o[d] * buffer[d];
+      of_columns += std::fabs(d_o[d] * buffer[d]);
+    }
+    return std::hypot(sum - delta, SUM_UNIT * of_columns);
+  }
 
   void multiply_by_k() {
     std::fill(dQ.data.begin(), dQ.data.end(), VectorFp64{});
+    std::fill(dQ_squares.data.begin(), dQ_squares.data.end(), VectorFp64{});
     for (int begin = 0; begin < keys; begin += block) {
       const int end = std::min(keys, begin + block);
       const bool finite = unpack_rows(p.k, p.D, begin, end, K);
-      for_each_group([&](int first, int last) { add_product(first, last, begin, end, finite, gradient, K, dQ); });
+      if (g.d_q.rounding)
+        for (size_t i = 0; i < K_squares.data.size(); ++i) K_squares.data[i] = K.data[i] * K.data[i];
+      for_each_group([&](int first, int last) {
+        add_product(first, last, begin, end, finite, gradient, K, dQ);
+        if (!g.d_q.rounding) return;
+        for (int r = first; r < last; ++r)
+          square_gradients(r, std::max(begin, rows[r].begin), std::min(end, rows[r].end));
+        add_product(first, last, begin, end, finite, gradient, K_squares, dQ_squares);
+      });
     }
     for (int r = 0; r < count; ++r) {
       const size_t at = plan.query_at(g.d_q, task.b, rows[r].head, rows[r].query);
-      for (int d = 0; d < p.D; ++d) g.d_q.value[at + d] = rows[r].sees_any ? p.scale * dQ.elements(r)[d] : 0;
+      for (int d = 0; d < p.D; ++d) {
+        const double value = rows[r].sees_any ? p.scale * dQ.elements(r)[d] : 0;
+        g.d_q.value[at + d] = value;
+        if (!g.d_q.rounding) continue;
+        const double squares = rows[r].sees_any ? double{p.scale} * p.scale * dQ_squares.elements(r)[d] : 0;
+        g.d_q.rounding[at + d] = rounded.of_element(value, squares, roundoff_of(g.d_q_dtype));
+      }
     }
+  }
+
+  void square_gradients(int r, int begin, int end) {
+    const Real* const weight = scores.elements(r);
+    Real* const of_key = gradient.elements(r);
+    const double of_delta = rounded.delta_square(sums, row_at(p, task.b, rows[r].head, rows[r].query));
+    for (int key = begin; key < end; ++key)
+      of_key[key] = rounded.gradient(weight[key], of_key[key]) + of_delta * weight[key];
   }
 };
 
@@ -111,6 +188,11 @@ class KeyGradients {
         dO_transposed(p.Dv, ROWS_PER_BLOCK),
         Q(ROWS_PER_BLOCK, p.D),
         dO(ROWS_PER_BLOCK, p.Dv),
+        dK_squares(g.d_k.rounding ? HEIGHT : 0, p.D),
+        dV_squares(g.d_v.rounding ? HEIGHT : 0, p.Dv),
+        Q_squares(g.d_k.rounding ? ROWS_PER_BLOCK : 0, p.D),
+        dO_squares(g.d_v.rounding ? ROWS_PER_BLOCK : 0, p.Dv),
+        rounded(p.weight_dtype),
         rows(ROWS_PER_BLOCK),
         lse(1, ROWS_PER_BLOCK),
         buffer(static_cast<size_t>(std::max(p.D, p.Dv))) {}
@@ -128,11 +210,13 @@ class KeyGradients {
     }
     std::fill(dK.data.begin(), dK.data.end(), VectorFp64{});
     std::fill(dV.data.begin(), dV.data.end(), VectorFp64{});
+    std::fill(dK_squares.data.begin(), dK_squares.data.end(), VectorFp64{});
+    std::fill(dV_squares.data.begin(), dV_squares.data.end(), VectorFp64{});
     const int64_t all = plan.rows(b) * plan.group;
     for (int64_t first = 0; first < all; first += ROWS_PER_BLOCK)
       add_rows(first, static_cast<int>(std::min<int64_t>(ROWS_PER_BLOCK, all - first)));
-    store(g.d_k, p.D, p.scale, dK);
-    store(g.d_v, p.Dv, 1, dV);
+    store(g.d_k, p.D, p.scale, dK, dK_squares, g.d_k_dtype);
+    store(g.d_v, p.Dv, 1, dV, dV_squares, g.d_v_dtype);
   }
 
  private:
@@ -141,7 +225,7 @@ class KeyGradients {
   struct Row {
     int64_t query, head, position;
     int32_t begin, end;  // the keys of the task that masks let the row see
-    double delta;
+    double delta, delta_square;  // delta_square: of its error, in units of the weights' roundoff
   };
 
   const Plan& plan;
@@ -151,6 +235,9 @@ class KeyGradients {
   const RowSums& sums;
   Matrix<Real> K, V, weights, gradient, counts, dK, dV;
   Panels<Real> Q_transposed, dO_transposed, Q, dO;
+  Matrix<Real> dK_squares, dV_squares;
+  Panels<Real> Q_squares, dO_squares;
+  RoundedWeights rounded;
   std::vector<Row> rows;
   Matrix<Real> lse;
   std::vector<Real> buffer;
@@ -173,7 +260,26 @@ class KeyGradients {
                     static_cast<int>(dV.stride) / COL_VECTORS, dV.row(key), dV.stride, false);
       multiply_rows(gradient.elements(key), gradient.stride * LANES, Q, 0, count, 0,
                     static_cast<int>(dK.stride) / COL_VECTORS, dK.row(key), dK.stride, false);
+      if (g.d_k.rounding || g.d_v.rounding) add_squares(key);
     }
+  }
+
+  // For ROWS keys: adds up the squares of their gradients' errors. Overwrites weights and gradients of scores.
+  void add_squares(int key) {
+    for (int each = key; each < std::min(keys, key + ROWS); ++each) {
+      Real* const weight = weights.elements(each);
+      Real* const of_row = gradient.elements(each);
+      for (int r = 0; r < count; ++r) {
+        of_row[r] = rounded.gradient(weight[r], of_row[r]) + rows[r].delta_square * weight[r] * weight[r];
+        weight[r] = rounded.weight(weight[r]);
+      }
+    }
+    if (g.d_v.rounding)
+      multiply_rows(weights.elements(key), weights.stride * LANES, dO_squares, 0, count, 0,
+                    static_cast<int>(dV_squares.stride) / COL_VECTORS, dV_squares.row(key), dV_squares.stride, false);
+    if (g.d_k.rounding)
+      multiply_rows(gradient.elements(key), gradient.stride * LANES, Q_squares, 0, count, 0,
+                    static_cast<int>(dK_squares.stride) / COL_VECTORS, dK_squares.row(key), dK_squares.stride, false);
   }
 
   // Returns whether any of the rows sees any of the keys.
@@ -185,8 +291,10 @@ class KeyGradients {
       const int64_t begin = std::clamp<int64_t>(seen.begin - first_key, 0, keys),
                     end = std::clamp<int64_t>(seen.end - first_key, 0, keys);
       const size_t at = row_at(p, b, head, query);
-      rows[r] = {query,         head, plan.position(b, query), static_cast<int32_t>(begin), static_cast<int32_t>(end),
-                 sums.delta[at]};
+      const double of_delta = 9 * rounded.delta_square(sums, at);  // attention_reference.h has the reason
+      rows[r] = {
+          query,          head,    plan.position(b, query), static_cast<int32_t>(begin), static_cast<int32_t>(end),
+          sums.delta[at], of_delta};
       // The LSE of a row without keys is -infinity, which would turn its weights into NaN.
       lse.elements(0)[r] = sums.lse[at] == -INFINITE ? 0 : sums.lse[at];
       any |= begin < end;
@@ -207,6 +315,8 @@ class KeyGradients {
       unpack_row(p.dtype, p.q, p.D, Q, Q_transposed);
       unpack_row(g.d_o_dtype, g.d_o, p.Dv, dO, dO_transposed);
     }
+    for (size_t i = 0; i < Q_squares.data.size(); ++i) Q_squares.data[i] = Q.data[i] * Q.data[i];
+    for (size_t i = 0; i < dO_squares.data.size(); ++i) dO_squares.data[i] = dO.data[i] * dO.data[i];
   }
 
   void count_selected() {
@@ -254,10 +364,18 @@ class KeyGradients {
     for (int r = 0; r < count; ++r) of_row[r] = score[r] == 0 ? 0 : of_row[r] * score[r];
   }
 
-  void store(const flashcore_output& out, int columns, double factor, Matrix<Real>& sum) {
-    for (int key = 0; out.value && key < keys; ++key)
-      for (int d = 0; d < columns; ++d)
-        out.value[plan.key_at(out, b, kv_head, first_key + key) + d] = factor * sum.elements(key)[d];
+  void store(const flashcore_output& out, int columns, double factor, Matrix<Real>& sum, Matrix<Real>& squares,
+             int dtype) {
+    for (int key = 0; out.value && key < keys; ++key) {
+      const size_t at = plan.key_at(out, b, kv_head, first_key + key);
+      for (int d = 0; d < columns; ++d) {
+        const double value = factor * sum.elements(key)[d];
+        out.value[at + d] = value;
+        if (out.rounding)
+          out.rounding[at + d] =
+              rounded.of_element(value, factor * factor * squares.elements(key)[d], roundoff_of(dtype));
+      }
+    }
   }
 };
 
@@ -266,19 +384,34 @@ void sum_sinks(const Plan& plan, const Gradients& g, const RowSums& sums) {
   const flashcore_attention& p = plan.p;
   for (int32_t head = 0; head < p.Hq; ++head) {
     g.d_sinks[head] = 0;
+    double error = 0;
     for (int32_t b = 0; b < p.B; ++b)
       for (int64_t query = 0; query < plan.rows(b); ++query) {
         const size_t at = row_at(p, b, head, query);
-        if (sums.lse[at] != -INFINITE) g.d_sinks[head] -= std::exp(p.sinks[head] - sums.lse[at]) * sums.delta[at];
+        if (sums.lse[at] == -INFINITE) continue;
+        const double weight = std::exp(p.sinks[head] - sums.lse[at]);
+        g.d_sinks[head] -= weight * sums.delta[at];
+        if (!sums.delta_errors.empty()) error += weight * sums.delta_errors[at];
       }
+    if (!g.d_sinks_rounding) continue;
+    const Roundoff output = roundoff_of(g.d_sinks_dtype);
+    const double stored = output.unit * std::max(std::fabs(g.d_sinks[head]), output.smallest);
+    g.d_sinks_rounding[head] = static_cast<float>(std::sqrt(stored * stored / 3 + error * error));
   }
 }
 
 bool sound(const Plan& plan, const Gradients& g) {
   const bool keys = g.d_k.value || g.d_v.value;
+  const auto stored = [](int dtype) { return known_dtype(dtype) || is_fp8(dtype); };
+  const auto rounded_to = [&](int dtype) { return stored(dtype) || dtype == FLASHCORE_DTYPE_TF32; };
+  const auto judged = [&](const void* value, const float* rounding, int dtype) {
+    return !rounding || (value && rounded_to(dtype) && rounded_to(plan.p.weight_dtype));
+  };
   return plan.sound && !plan.p.page_table && (g.d_q.value || keys || g.d_sinks) && (!g.d_sinks || plan.p.sinks) &&
-         !g.d_q.rounding && !g.d_k.rounding && !g.d_v.rounding && g.d_o.data &&
-         (known_dtype(g.d_o_dtype) || is_fp8(g.d_o_dtype)) && plan.has_queries(g.d_o, plan.p.Dv) &&
+         judged(g.d_q.value, g.d_q.rounding, g.d_q_dtype) && judged(g.d_k.value, g.d_k.rounding, g.d_k_dtype) &&
+         judged(g.d_v.value, g.d_v.rounding, g.d_v_dtype) && judged(g.d_sinks, g.d_sinks_rounding, g.d_sinks_dtype) &&
+         g.d_o.data && stored(g.d_o_dtype) && plan.has_queries(g.d_o, plan.p.Dv) &&
+         (!g.o.data || (stored(g.o_dtype) && plan.has_queries(g.o, plan.p.Dv))) &&
          (!g.d_q.value || plan.has_queries(g.d_q, plan.p.D)) && (!g.d_k.value || plan.has_keys(g.d_k, plan.p.D)) &&
          (!g.d_v.value || plan.has_keys(g.d_v, plan.p.Dv));
 }
@@ -292,7 +425,8 @@ int flashcore_attention_backward(const flashcore_attention_gradients* problem, i
   const Plan plan(g.forward);
   if (!sound(plan, g)) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
   const size_t rows = static_cast<size_t>(g.forward.B) * g.forward.Hq * g.forward.Sq;
-  RowSums sums = {std::vector<double>(rows), std::vector<double>(rows)};
+  const bool judges_delta = wants_rounding(g);
+  RowSums sums = {std::vector<double>(rows), std::vector<double>(rows), std::vector<double>(judges_delta ? rows : 0)};
   if (!in_parallel(plan.tasks, threads, [&] { return QueryGradients(plan, g, sums); }))
     return FLASHCORE_REFERENCE_OUT_OF_MEMORY;
   if (g.d_sinks) sum_sinks(plan, g, sums);

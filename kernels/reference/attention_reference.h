@@ -129,16 +129,36 @@ int flashcore_attention_forward(const flashcore_attention* problem, int32_t thre
 typedef struct {
   flashcore_attention forward;  // without a page table; its outputs are not written and may be null
   flashcore_tensor d_o;  // [B, Hq, Sq, Dv]
-  int32_t d_o_dtype;
-  // At least one value is wanted; `rounding` is null. Rows that no sequence owns stay untouched.
+  flashcore_tensor o;  // [B, Hq, Sq, Dv], rounded, as kernels read it; data null: they do not
+  int32_t d_o_dtype, o_dtype;
+  // At least one value is wanted, and a rounding only with its value. Rows that no sequence owns stay untouched.
   flashcore_output d_q;  // [B, Hq, Sq, D]
   flashcore_output d_k;  // [B, Hkv, Skv, D], summed over the query heads that read the key head; 0 for unseen keys
   flashcore_output d_v;  // [B, Hkv, Skv, Dv]
   double* d_sinks;  // [Hq]; null: not wanted, or there are no sinks
+  float* d_sinks_rounding;  // [Hq]; null: not wanted
+  // The FLASHCORE_DTYPE_* to which an honest kernel rounds; read if a rounding is wanted, as is forward.weight_dtype.
+  int32_t d_q_dtype, d_k_dtype, d_v_dtype, d_sinks_dtype;
 } flashcore_attention_gradients;
 
 // In double precision, with the forward's scores recomputed. An element of Q, K, V
 // or dO that is not finite may affect any gradient of its head. Arguments as above.
+// The roundings are those of a kernel that computes S, dP = dO V^T, P and delta = sum of dO O in fp32, and rounds P and
+// dS = P (dP - delta) to weight_dtype before its last three products (docs/inputs.md, Gradients). Its delta is off by
+// e_i, the same for all keys of a query, because it reads the rounded O and adds up in fp32 with 8 roundings:
+//   e_i^2 = (sum over d of dO_id (O_id - o_id))^2 + 2^-42 (sum over d of |dO_id O_id|)^2
+// If kernels do not read O, they add up p_ij dP_ij, and e_i is 2^-21 of the sum of |p_ij dP_ij|. With x+ for
+// max(|x|, smallest):
+//   rounding of dV_jd^2 = (u_dV^2 dv+^2 + u_P^2 (dv^2 + sum over i of (p_ij+ dO_id)^2)) / 3
+//   rounding of dQ_id^2 = (u_dQ^2 dq+^2 + u_P^2 (dq^2 + scale^2 sum over j of (dS_ij+ K_jd)^2)) / 3
+//                         + scale^2 e_i^2 sum over j of p_ij K_jd^2
+//   rounding of dK_jd^2 = (u_dK^2 dk+^2 + u_P^2 (dk^2 + scale^2 sum over i of (dS_ij+ Q_id)^2)) / 3
+//                         + 9 scale^2 sum over i of (e_i p_ij Q_id)^2
+//   rounding of dsink^2 = u_dsink^2 dsink+^2 / 3 + (sum over i of e_i p_i)^2
+// e_i moves dQ by the mean of the keys, whose square is at most the sum over j (Jensen). It moves a column of dK alike
+// for many keys, hence the 9: three standard deviations. Keys whose p is 0 have no error; those listed twice have twice
+// their p and dS in dK and dV. `smallest` as above, and for fp8 2^-6 (e4m3) or 2^-14 (e5m2); that of dS is at least 2^-126
+// |dP - delta| / u_P, because a p in fp32 that is not a normal number may be 0.
 int flashcore_attention_backward(const flashcore_attention_gradients* problem, int32_t threads);
 
 // Attention over parts of the keys (split-KV), each with its own O and LSE.

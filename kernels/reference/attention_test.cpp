@@ -336,6 +336,14 @@ double smallest_of(int dtype) {
   return is_fp8 ? 0 : 0x1p-126 / unit_of(dtype);
 }
 
+// Of the gradients, where fp8 has its own smallest normal number.
+double rounded_square(int dtype, double x) {
+  const double least = dtype == FLASHCORE_DTYPE_FP8_E4M3   ? 0x1p-6
+                       : dtype == FLASHCORE_DTYPE_FP8_E5M2 ? 0x1p-14
+                                                           : smallest_of(dtype);
+  return std::pow(unit_of(dtype) * std::max(std::fabs(x), least), 2) / 3;
+}
+
 Answer forward_by_loops(const Drawn& d) {
   const flashcore_attention& p = d.p;
   const auto untouched = [](size_t count) { return std::vector<double>(count, UNTOUCHED); };
@@ -404,8 +412,9 @@ bool forward_agrees(Drawn& d, int threads) {
 // A drawn problem's backward pass.
 struct DrawnGradients {
   flashcore_attention_gradients g = {};
-  Tensor d_o;
+  Tensor d_o, o;
   std::vector<double> d_q, d_k, d_v, d_sinks;
+  std::vector<float> d_q_rounding, d_k_rounding, d_v_rounding, d_sinks_rounding;
 
   DrawnGradients(const Drawn& d, Random& random) {
     const flashcore_attention& p = g.forward = d.p;
@@ -414,28 +423,53 @@ struct DrawnGradients {
     const int key_rows = p.key_offsets ? std::max(1, d.key_offsets.back()) : p.Skv;
     const int query_batches = p.query_offsets ? 1 : p.B, key_batches = p.key_offsets ? 1 : p.B;
     lay_out(g.d_o, random, query_batches, p.Hq, query_rows, p.Dv);
+    lay_out(g.o, random, query_batches, p.Hq, query_rows, p.Dv);
     lay_out(g.d_q, random, query_batches, p.Hq, query_rows, p.D);
     lay_out(g.d_k, random, key_batches, p.Hkv, key_rows, p.D);
     lay_out(g.d_v, random, key_batches, p.Hkv, key_rows, p.Dv);
     g.d_o_dtype = DTYPES[random.from(0, 4)];
     d_o = Tensor(g.d_o_dtype, g.d_o.count);
     g.d_o.data = d_o.bits.get();
+    g.o_dtype = DTYPES[random.from(0, 4)];
+    o = Tensor(g.o_dtype, g.o.count);
     for (int b = 0; b < p.B; ++b)
       for (int head = 0; head < p.Hq; ++head)
-        for (int i = 0; i < d.rows(b); ++i) random.fill(d_o, d.query_at(g.d_o, b, head, i), p.Dv);
+        for (int i = 0; i < d.rows(b); ++i) {
+          random.fill(d_o, d.query_at(g.d_o, b, head, i), p.Dv);
+          random.fill(o, d.query_at(g.o, b, head, i), p.Dv);
+        }
+    if (!random.one_in(4)) g.o.data = o.bits.get();
+    g.forward.weight_dtype = DTYPES[random.from(0, 4)];
+    g.d_q_dtype = DTYPES[random.from(0, 4)];
+    g.d_k_dtype = g.d_v_dtype = g.d_sinks_dtype = FLASHCORE_DTYPE_TF32;
     d_sinks.assign(p.Hq, UNTOUCHED);
+    d_sinks_rounding.assign(p.Hq, UNTOUCHED);
     bool any = false;
-    const auto want = [&](flashcore_output& out, std::vector<double>& values) {
+    const auto want = [&](flashcore_output& out, std::vector<double>& values, std::vector<float>& rounding) {
       values.assign(static_cast<size_t>(out.count), UNTOUCHED);
+      rounding.assign(static_cast<size_t>(out.count), UNTOUCHED);
       if (random.one_in(6)) return;
       out.value = values.data();
+      if (!random.one_in(4)) out.rounding = rounding.data();
       any = true;
     };
-    want(g.d_q, d_q);
-    want(g.d_k, d_k);
-    want(g.d_v, d_v);
-    if (p.sinks) g.d_sinks = d_sinks.data();
+    want(g.d_q, d_q, d_q_rounding);
+    want(g.d_k, d_k, d_k_rounding);
+    want(g.d_v, d_v, d_v_rounding);
+    if (p.sinks) g.d_sinks = d_sinks.data(), g.d_sinks_rounding = d_sinks_rounding.data();
     if (!any) g.d_q.value = d_q.data();
+  }
+
+  // By how much delta is off; `sizes` is the sum of |p dP|.
+  double error_of_delta(const Drawn& d, int b, int head, int i, double delta, double sizes) const {
+    if (!g.o.data) return 0x1p-21 * sizes;
+    double sum = 0, magnitudes = 0;
+    for (int c = 0; c < d.p.Dv; ++c) {
+      const double each = d_o.values[d.query_at(g.d_o, b, head, i) + c] * o.values[d.query_at(g.o, b, head, i) + c];
+      sum += each;
+      magnitudes += std::fabs(each);
+    }
+    return std::sqrt(std::pow(sum - delta, 2) + std::pow(0x1p-21 * magnitudes, 2));
   }
 };
 
@@ -445,6 +479,8 @@ bool backward_agrees(const Drawn& d, DrawnGradients& got, int threads) {
   if (flashcore_attention_backward(&g, threads) != FLASHCORE_REFERENCE_OK) return false;
   std::vector<double> d_q(got.d_q.size(), UNTOUCHED), d_k(got.d_k.size(), UNTOUCHED), d_v(got.d_v.size(), UNTOUCHED),
       d_sinks(p.Hq, 0.0);
+  // Sums of squares; in the end the roundings.
+  std::vector<double> of_d_q(d_q.size()), of_d_k(d_k.size()), of_d_v(d_v.size()), of_d_sinks(p.Hq);
   for (int b = 0; b < p.B; ++b) {
     for (int head = 0; head < p.Hkv; ++head)
       for (int j = 0; j < d.keys(b); ++j) {
@@ -459,13 +495,19 @@ bool backward_agrees(const Drawn& d, DrawnGradients& got, int threads) {
         double* const of_q = d_q.data() + d.query_at(g.d_q, b, head, i);
         std::fill_n(of_q, p.D, 0.0);
         std::vector<double> of_weight(row.keys.size());
-        double delta = 0;
+        double delta = 0, sizes = 0;
         for (size_t each = 0; each < row.keys.size(); ++each) {
           for (int c = 0; c < p.Dv; ++c)
             of_weight[each] += d_o[c] * d.v.values[d.key_at(p.v, b, head / d.group(), row.keys[each]) + c];
           delta += row.weights[each] * of_weight[each];
+          sizes += row.weights[each] * std::fabs(of_weight[each]);
         }
-        if (p.sinks && std::isfinite(row.lse)) d_sinks[head] -= std::exp(d.sinks[head] - row.lse) * delta;
+        const double of_delta = got.error_of_delta(d, b, head, i, delta, sizes);
+        if (p.sinks && std::isfinite(row.lse)) {
+          const double weight = std::exp(d.sinks[head] - row.lse);
+          d_sinks[head] -= weight * delta;
+          of_d_sinks[head] += weight * of_delta;
+        }
         for (size_t each = 0; each < row.keys.size(); ++each) {
           const int j = row.keys[each];
           const double* const k = d.k.values.data() + d.key_at(p.k, b, head / d.group(), j);
@@ -474,16 +516,49 @@ bool backward_agrees(const Drawn& d, DrawnGradients& got, int threads) {
             const double raw = std::inner_product(q, q + p.D, k, 0.0) * p.scale;
             of_score /= std::pow(std::cosh(raw / p.softcap), 2);
           }
+          const double weight = row.weights[each];
+          const auto rounded = [&](double x) { return weight == 0 ? 0 : rounded_square(g.forward.weight_dtype, x); };
+          const auto rounded_score = [&](double x) {
+            const double flushed =
+                weight == 0 ? 0 : 0x1p-126 / unit_of(g.forward.weight_dtype) * std::fabs(of_score / weight);
+            return rounded(std::max(std::fabs(x), flushed));
+          };
+          const auto copies = static_cast<double>(std::count(row.keys.begin(), row.keys.end(), j));
           for (int c = 0; c < p.D; ++c) {
             of_q[c] += p.scale * of_score * k[c];
-            d_k[d.key_at(g.d_k, b, head / d.group(), j) + c] += p.scale * of_score * q[c];
+            of_d_q[d.query_at(g.d_q, b, head, i) + c] +=
+                std::pow(p.scale * k[c], 2) * (rounded_score(of_score) + weight * of_delta * of_delta);
+            const size_t at = d.key_at(g.d_k, b, head / d.group(), j) + c;
+            d_k[at] += p.scale * of_score * q[c];
+            of_d_k[at] += std::pow(p.scale * q[c], 2) *
+                          (rounded_score(copies * of_score) / copies + 9 * copies * std::pow(weight * of_delta, 2));
           }
-          for (int c = 0; c < p.Dv; ++c) d_v[d.key_at(g.d_v, b, head / d.group(), j) + c] += row.weights[each] * d_o[c];
+          for (int c = 0; c < p.Dv; ++c) {
+            const size_t at = d.key_at(g.d_v, b, head / d.group(), j) + c;
+            d_v[at] += weight * d_o[c];
+            of_d_v[at] += std::pow(d_o[c], 2) * rounded(copies * weight) / copies;
+          }
         }
       }
   }
+  const auto finish = [&](std::vector<double>& of, const std::vector<double>& values, int dtype) {
+    const double of_all = std::pow(unit_of(g.forward.weight_dtype), 2) / 3;
+    for (size_t at = 0; at < of.size(); ++at)
+      of[at] = values[at] == UNTOUCHED
+                   ? UNTOUCHED
+                   : std::sqrt(of[at] + rounded_square(dtype, values[at]) + of_all * values[at] * values[at]);
+  };
+  finish(of_d_q, d_q, g.d_q_dtype);
+  finish(of_d_k, d_k, g.d_k_dtype);
+  finish(of_d_v, d_v, g.d_v_dtype);
+  for (int head = 0; head < p.Hq; ++head)
+    of_d_sinks[head] = std::sqrt(std::pow(of_d_sinks[head], 2) + rounded_square(g.d_sinks_dtype, d_sinks[head]));
   return agree(got.d_q, d_q, 1, 1e-10, g.d_q.value) && agree(got.d_k, d_k, 1, 1e-10, g.d_k.value) &&
-         agree(got.d_v, d_v, 1, 1e-10, g.d_v.value) && agree(got.d_sinks, d_sinks, 1, 1e-10, g.d_sinks);
+         agree(got.d_v, d_v, 1, 1e-10, g.d_v.value) && agree(got.d_sinks, d_sinks, 1, 1e-10, g.d_sinks) &&
+         agree(got.d_q_rounding, of_d_q, 1e-12, 1e-5, g.d_q.rounding) &&
+         agree(got.d_k_rounding, of_d_k, 1e-12, 1e-5, g.d_k.rounding) &&
+         agree(got.d_v_rounding, of_d_v, 1e-12, 1e-5, g.d_v.rounding) &&
+         agree(got.d_sinks_rounding, of_d_sinks, 1e-12, 1e-5, g.d_sinks_rounding);
 }
 
 bool drawn_problem_agrees(uint32_t seed) {
@@ -806,8 +881,17 @@ bool refuses_hostile_gradients() {
   for (const auto out : {&Gradients::d_q, &Gradients::d_k, &Gradients::d_v}) {
     refuses("an output too small", [=](Gradients& g) { (g.*out).count = 5; });
     refuses("a negative stride", [=](Gradients& g) { (g.*out).row_stride = -1; });
-    refuses("a rounding", [&, out](Gradients& g) { (g.*out).rounding = rounding; });
+    refuses("a rounding to an unknown dtype",
+            [&, out](Gradients& g) { (g.*out).rounding = rounding, g.d_q_dtype = g.d_k_dtype = g.d_v_dtype = -1; });
+    refuses("a rounding without its value", [&, out](Gradients& g) {
+      for (const auto each : {&Gradients::d_q, &Gradients::d_k, &Gradients::d_v}) (g.*each).value = nullptr;
+      (g.*out).rounding = rounding;
+    });
   }
+  refuses("a rounding of sinks to an unknown dtype",
+          [&](Gradients& g) { g.d_sinks_rounding = rounding, g.d_sinks_dtype = FLASHCORE_DTYPE_INT8; });
+  refuses("an O too small", [&](Gradients& g) { g.o = g.d_o, g.o.count = 5; });
+  refuses("a dtype of O", [&](Gradients& g) { g.o = g.d_o, g.o_dtype = FLASHCORE_DTYPE_INT8; });
   good &= flashcore_attention_backward(nullptr, 1) == FLASHCORE_REFERENCE_BAD_ARGUMENT;
   return good && std::printf("ok   %d hostile gradients are refused\n", refused), good;
 }
@@ -981,13 +1065,120 @@ bool rounding_tells_dropped_keys() {
   return good;
 }
 
+// A backward pass in fp16: how many bits of P and dS it keeps for its last three products, and what it does wrong.
+struct BackwardKernel {
+  const char* about;
+  int weight_bits = 11, score_bits = 11;
+  bool subtracts_delta = true;
+  bool found = true;
+};
+
+double keep_bits(double x, int bits) {
+  int exponent = 0;
+  const double fraction = std::frexp(x, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(fraction, bits)), exponent - bits);
+}
+
+struct GradientErrors {
+  double of_rounding = 0;  // the worst 16 rows of dQ, dK and dV
+  double of_tolerance = 0;  // the worst element, where 1 is the tolerance `parity` of problems/attention_backward
+};
+
+// Goes back from an O that was rounded to fp16, for one head.
+GradientErrors gradient_errors(const BackwardKernel& kernel, uint32_t seed) {
+  constexpr int S = 48, KEYS = 80, D = 64, ROWS_TOGETHER = 16;
+  Random random(seed);
+  Tensor q(FLASHCORE_DTYPE_FP16, S * D), k(FLASHCORE_DTYPE_FP16, KEYS * D), v(FLASHCORE_DTYPE_FP16, KEYS * D),
+      d_o(FLASHCORE_DTYPE_FP16, S * D);
+  for (Tensor* tensor : {&q, &k, &v, &d_o}) random.fill(*tensor, 0, static_cast<int>(tensor->values.size()));
+  struct Gradient {
+    int rows;
+    std::vector<double> want = std::vector<double>(rows * D), got = std::vector<double>(rows * D);
+    std::vector<float> rounding = std::vector<float>(rows * D);
+    flashcore_output out = {want.data(), rounding.data(), int64_t{rows} * D, 0, 0, D};
+  } d_q{S}, d_k{KEYS}, d_v{KEYS};
+  std::vector<double> exact_o(S * D);
+  flashcore_attention_gradients g = {};
+  flashcore_attention& p = g.forward;
+  p.B = p.Hq = p.Hkv = 1, p.Sq = S, p.Skv = KEYS, p.D = p.Dv = D, p.dtype = FLASHCORE_DTYPE_FP16;
+  p.q = {q.bits.get(), S * D, 0, 0, D};
+  p.k = {k.bits.get(), KEYS * D, 0, 0, D};
+  p.v = {v.bits.get(), KEYS * D, 0, 0, D};
+  p.window_left = p.window_right = -1, p.scale = 0.125f;
+  p.o = {exact_o.data(), nullptr, S * D, 0, 0, D};
+  if (flashcore_attention_forward(&p, 0)) return {NAN, NAN};
+  std::vector<float> o;
+  for (const double each : exact_o) o.push_back(static_cast<float>(keep_bits(each, 11)));
+  g.d_o = {d_o.bits.get(), S * D, 0, 0, D};
+  g.o = {o.data(), S * D, 0, 0, D};
+  g.o_dtype = FLASHCORE_DTYPE_FP32;
+  g.d_q = d_q.out, g.d_k = d_k.out, g.d_v = d_v.out;
+  if (flashcore_attention_backward(&g, 0)) return {NAN, NAN};
+
+  const auto row = [](const Tensor& tensor, int index) { return tensor.values.data() + index * D; };
+  const auto dot = [](const double* a, const double* b) { return std::inner_product(a, a + D, b, 0.0); };
+  for (int i = 0; i < S; ++i) {
+    double weights[KEYS], total = 0;
+    for (int j = 0; j < KEYS; ++j) total += weights[j] = std::exp(p.scale * dot(row(q, i), row(k, j)));
+    const double delta =
+        kernel.subtracts_delta ? std::inner_product(row(d_o, i), row(d_o, i) + D, o.data() + i * D, 0.0) : 0;
+    for (int j = 0; j < KEYS; ++j) {
+      const double weight = weights[j] / total;
+      const double of_score = keep_bits(weight * (dot(row(d_o, i), row(v, j)) - delta), kernel.score_bits);
+      for (int c = 0; c < D; ++c) {
+        d_q.got[i * D + c] += p.scale * of_score * row(k, j)[c];
+        d_k.got[j * D + c] += p.scale * of_score * row(q, i)[c];
+        d_v.got[j * D + c] += keep_bits(weight, kernel.weight_bits) * row(d_o, i)[c];
+      }
+    }
+  }
+  GradientErrors worst;
+  for (const Gradient* of : {&d_q, &d_k, &d_v})
+    for (int first = 0; first < of->rows; first += ROWS_TOGETHER) {
+      double squares = 0;
+      for (int at = first * D; at < (first + ROWS_TOGETHER) * D; ++at) {
+        const double error = std::fabs(keep_bits(of->got[at], 11) - of->want[at]);
+        squares += std::pow(error / of->rounding[at], 2);
+        worst.of_tolerance =
+            std::max(worst.of_tolerance, error / ((of == &d_k ? 1.2e-2 : 6e-3) + 4e-3 * std::fabs(of->want[at])));
+      }
+      worst.of_rounding = std::max(worst.of_rounding, std::sqrt(squares / (ROWS_TOGETHER * D)));
+    }
+  return worst;
+}
+
+bool rounding_tells_wrong_gradients() {
+  constexpr double LIMIT = 2;
+  constexpr uint32_t SEEDS = 100;
+  bool good = true;
+  for (const BackwardKernel& kernel : {BackwardKernel{"an honest kernel", 11, 11, true, false},
+                                       {"P in bf16", 8, 11},
+                                       {"dS in bf16", 11, 8},
+                                       {"dS in e4m3", 11, 4},
+                                       {"delta forgotten", 11, 11, false}}) {
+    double least = INFINITY, most = 0, of_tolerance = 0;
+    for (uint32_t seed = 1; seed <= SEEDS; ++seed) {
+      const GradientErrors errors = gradient_errors(kernel, seed);
+      least = std::min(least, errors.of_rounding);
+      most = std::max(most, errors.of_rounding);
+      of_tolerance = std::max(of_tolerance, errors.of_tolerance);
+    }
+    const bool apart = kernel.found ? least > 1.5 * LIMIT : least > 0.2 && most < LIMIT / 1.5;
+    good &= apart;
+    std::printf("%s fp16 gradients, %s: error %.2f to %.2f times its rounding, at most %.2f of the tolerance\n",
+                apart ? "ok  " : "FAIL", kernel.about, least, most, of_tolerance);
+  }
+  return good;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const auto seed = static_cast<uint32_t>(argc > 1 ? std::atoi(argv[1]) : 1);
   bool good = drawn_problems_agree(seed, argc > 2 ? std::atoi(argv[2]) : 1000);
-  for (const auto check : {knows_every_fp8, hides_what_is_not_finite, refuses_hostile_problems, gradients_are_slopes,
-                           refuses_hostile_gradients, merges_agree, rounding_tells_dropped_keys})
+  for (const auto check :
+       {knows_every_fp8, hides_what_is_not_finite, refuses_hostile_problems, gradients_are_slopes,
+        refuses_hostile_gradients, merges_agree, rounding_tells_dropped_keys, rounding_tells_wrong_gradients})
     good &= check();
   return good ? 0 : 1;
 }

@@ -13,7 +13,7 @@ afterAll(() => rmSync(build, { recursive: true }));
 test.each([
   ['contiguous attention, in fp64 and in the plain arithmetic of each dtype', 'attention_reference_test'],
   [
-    'drawn problems of attention; it refuses hostile ones, and dropped keys exceed the rounding error',
+    'drawn problems of attention; it refuses hostile ones, and dropped keys and wrong gradients exceed their rounding',
     'attention_test',
   ],
 ])(

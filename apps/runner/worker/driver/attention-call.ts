@@ -60,15 +60,22 @@ const attention = koffi.struct('flashcore_attention', {
   weight_dtype: 'int32_t',
   output_dtype: 'int32_t',
 });
+const dtypesOfGradients = <Value>(valueOf: (name: OperandName) => Value): Record<string, Value> =>
+  Object.fromEntries((['d_q', 'd_k', 'd_v', 'd_sinks'] as const).map((name) => [`${name}_dtype`, valueOf(name)]));
+
 /** The next two are called only for their effect: they register a type's name with koffi. */
 koffi.struct('flashcore_attention_gradients', {
   forward: attention,
   d_o: tensor,
+  o: tensor,
   d_o_dtype: 'int32_t',
+  o_dtype: 'int32_t',
   d_q: output,
   d_k: output,
   d_v: output,
   d_sinks: 'double *',
+  d_sinks_rounding: 'float *',
+  ...dtypesOfGradients(() => 'int32_t'),
 });
 
 koffi.struct('flashcore_attention_parts', {
@@ -164,14 +171,20 @@ function roundedTo(dtype: ElementDtype): number {
 /** flashcore_attention_gradients for a case. */
 export function gradientsStruct(computed: ProblemCase, inputs: TensorsByName, out: WantedOutputs): object {
   const bound = new BoundOperands(computed, inputs);
+  const forward = attentionStruct(computed, inputs, {});
   return {
-    forward: attentionStruct(computed, inputs, {}),
+    // With fp32 tensors, operands of all products may be tf32, which costs less than weights in bf16.
+    forward: computed.dtype === 'fp32' ? { ...forward, weight_dtype: ELEMENTS.bf16.number } : forward,
     d_o: bound.input('d_o'),
     d_o_dtype: bound.dtypeNumber('d_o'),
+    o: bound.has('o') ? bound.input('o') : ABSENT,
+    o_dtype: bound.has('o') ? bound.dtypeNumber('o') : 0,
     d_q: bound.output('d_q', out),
     d_k: bound.output('d_k', out),
     d_v: bound.output('d_v', out),
     d_sinks: bound.gradientPerHead('d_sinks', out),
+    d_sinks_rounding: out.d_sinks?.rounding ?? null,
+    ...dtypesOfGradients((name) => (bound.has(name) ? roundedTo(bound.dtype(name)) : 0)),
   };
 }
 
