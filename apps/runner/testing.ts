@@ -33,4 +33,11 @@ export { OutputLedger } from './worker/benchmark/output-ledger.ts';
 export { countersOf } from './src/profile/counters.ts';
 export { ReferenceBook } from './worker/verify/reference-book.ts';
 export { loadReference, type Reference } from './worker/driver/reference.ts';
-export { outputOf, tensorOf, type OutputExtent } from './worker/driver/tensor-bits.ts';
+export {
+  outputOf,
+  outputsOf,
+  tensorOf,
+  valuesOfBits,
+  type OutputExtent,
+  type TensorsByName,
+} from './worker/driver/tensor-bits.ts';

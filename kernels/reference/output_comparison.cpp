@@ -27,6 +27,8 @@ struct Comparison {
   int32_t S, D;
   uint32_t poison;
   double absolute, relative;
+  const float* rounding;
+  double explained;
   int32_t block_rows, block_columns, listed;
   double *figures, *first, *map, *map_index;
   float* head_map;
@@ -93,12 +95,11 @@ class Rows {
     for (int32_t d = 0; d < c.D; ++d) {
       const double size = std::fabs(want[d]), share = error[d] / std::max(size, SMALLEST_NORMAL_FP16);
       relative = share > relative ? share : relative;
-      outside += error[d] > c.absolute + c.relative * size;
+      outside += error[d] > c.absolute + c.relative * size;  // rounding may explain it
     }
     figures[FLASHCORE_COMPARED_MAX_REL] = relative;
     for (int32_t d = 0; outside > 0 && d < c.D; ++d) {
-      if (!(error[d] > c.absolute + c.relative * std::fabs(want[d]))) continue;
-      note_number(base + d);
+      if (is_outside(error[d], base + d)) note_number(base + d);
     }
     errors.insert(errors.end(), error.begin(), error.end());
     if (most > figures[FLASHCORE_COMPARED_MAX_ABS] || figures[FLASHCORE_COMPARED_WORST_INDEX] < 0) {
@@ -148,9 +149,14 @@ class Rows {
       }
       const double share = infinite ? 0 : each / std::max(size, SMALLEST_NORMAL_FP16);
       if (share > figures[FLASHCORE_COMPARED_MAX_REL]) figures[FLASHCORE_COMPARED_MAX_REL] = share;
-      if (each > c.absolute + c.relative * size) note_number(base + d);
+      if (is_outside(each, base + d)) note_number(base + d);
       add(head, block, base + d, each);
     }
+  }
+
+  bool is_outside(double each, int64_t index) const {
+    if (!(each > c.absolute + c.relative * std::fabs(c.want[index]))) return false;
+    return !c.rounding || each > c.explained * double{c.rounding[index]};
   }
 
   uint32_t bits_at(int64_t index) const {
@@ -280,15 +286,15 @@ struct BlockRatio {
 }  // namespace
 
 int flashcore_compare_output(int32_t dtype, const void* got, const double* want, int32_t heads, int32_t S, int32_t D,
-                             uint32_t poison, double absolute, double relative, int32_t block_rows,
-                             int32_t block_columns, double* figures, double* first, int32_t listed, double* map,
-                             double* map_index, float* head_map) {
+                             uint32_t poison, double absolute, double relative, const float* rounding, double explained,
+                             int32_t block_rows, int32_t block_columns, double* figures, double* first, int32_t listed,
+                             double* map, double* map_index, float* head_map) {
   if (!comparable_dtype(dtype) || !got || !want || !figures || !first || !map || !map_index || heads < 1 || S < 1 ||
       D < 1 || block_rows < 1 || block_columns < 1 || listed < 0)
     return FLASHCORE_REFERENCE_BAD_ARGUMENT;
   try {
-    const bool done = compare({dtype, got, want, S, D, poison, absolute, relative, block_rows, block_columns, listed,
-                               figures, first, map, map_index, head_map},
+    const bool done = compare({dtype, got, want, S, D, poison, absolute, relative, rounding, explained, block_rows,
+                               block_columns, listed, figures, first, map, map_index, head_map},
                               heads);
     return done ? FLASHCORE_REFERENCE_OK : FLASHCORE_REFERENCE_OUT_OF_MEMORY;
   } catch (const std::bad_alloc&) {
@@ -314,7 +320,7 @@ int flashcore_max_abs_error(int32_t dtype, const void* got, const double* want, 
 }
 
 int flashcore_rounding_ratio(int32_t dtype, const void* got, const double* want, const float* rounding, int32_t heads,
-                             int32_t S, int32_t D, double* out) {
+                             int32_t S, int32_t D, int32_t least_rows, double* out) {
   if (!comparable_dtype(dtype) || !got || !want || !rounding || !out || heads < 1 || S < 1 || D < 1)
     return FLASHCORE_REFERENCE_BAD_ARGUMENT;
   constexpr int BLOCK_ROWS = 16;
@@ -338,7 +344,8 @@ int flashcore_rounding_ratio(int32_t dtype, const void* got, const double* want,
                 counted += finite;
               }
             }
-            const double ratio = counted > 0 ? std::sqrt(squares / static_cast<double>(counted)) : 0;
+            const int64_t of = std::max(counted, int64_t{least_rows} * D);
+            const double ratio = counted > 0 ? std::sqrt(squares / static_cast<double>(of)) : 0;
             if (ratio > most.ratio) most = {ratio, (head * S + first) * D};
           }
       };

@@ -25,9 +25,11 @@ enum {
   FLASHCORE_COMPARED_FIGURES,
 };
 
-// Compares got with want: a mismatch has |got - want| > absolute + relative * |want|, or should be finite and is not.
+// Compares got with want: a mismatch has |got - want| > max(absolute + relative * |want|, explained * rounding), or
+// should be finite and is not.
 //   dtype          of got: a FLASHCORE_DTYPE_* of attention_reference.h
 //   got, want      [heads, S, D] contiguous; double
+//   rounding       [heads, S, D] as in flashcore_rounding_ratio(); null: `explained` is not read
 //   poison         the bits with which the output was filled: an element with this NaN was never written, nor was a
 //                  mismatch with this number in int8, which has no NaN
 //   block_rows, block_columns   extent of a block of [S, D]; there are ceil(S / block_rows) * ceil(D / block_columns)
@@ -38,9 +40,9 @@ enum {
 //   head_map       [heads, blocks] the same of each head, as fp32; null: not wanted
 // Returns a FLASHCORE_REFERENCE_* code of attention_reference.h; nothing is written on BAD_ARGUMENT.
 int flashcore_compare_output(int32_t dtype, const void* got, const double* want, int32_t heads, int32_t S, int32_t D,
-                             uint32_t poison, double absolute, double relative, int32_t block_rows,
-                             int32_t block_columns, double* figures, double* first, int32_t listed, double* map,
-                             double* map_index, float* head_map);
+                             uint32_t poison, double absolute, double relative, const float* rounding, double explained,
+                             int32_t block_rows, int32_t block_columns, double* figures, double* first, int32_t listed,
+                             double* map, double* map_index, float* head_map);
 
 // Writes max|got - want| over [0, count) to out[0], and ignores NaN.
 int flashcore_max_abs_error(int32_t dtype, const void* got, const double* want, int64_t count, double* out);
@@ -49,8 +51,10 @@ int flashcore_max_abs_error(int32_t dtype, const void* got, const double* want, 
 // head, the root of the mean of ((got - want) / rounding)^2 over the block's finite elements.
 // Writes the largest to out[0], and the index of its block's first element to out[1].
 //   rounding       [heads, S, D], of flashcore_reference_with_rounding()
+//   least_rows     a block of fewer rows counts as this many, of which the others are right: the errors of a row may be
+//                  few random numbers, as those of dQ are where keys are alike
 int flashcore_rounding_ratio(int32_t dtype, const void* got, const double* want, const float* rounding, int32_t heads,
-                             int32_t S, int32_t D, double* out);
+                             int32_t S, int32_t D, int32_t least_rows, double* out);
 
 #ifdef __cplusplus
 }

@@ -55,6 +55,27 @@ test('compareOutput() tells NaN, Inf, unwritten and wrong elements apart', () =>
   });
 });
 
+test('rounding explains an error beyond the tolerance, up to a multiple of itself', () => {
+  const want = new Float64Array(64).fill(1);
+  const got = halves(want);
+  const rounding = new Float32Array(64).fill(2 ** -9);
+  for (const index of [5, 6]) got[index] = halves([1.125])[0]!;
+  rounding[5] = 2 ** -5;
+  const found = (explained?: number) => {
+    const { mismatches, worstOfLimit } = compareOutput(reference, got, want, {
+      output: outputOf(attentionCase(shape, 'fp16')),
+      poison: POISON,
+      tolerance: { absolute: 0.0625, relative: 0 },
+      ...(explained !== undefined && { rounding, explained }),
+    });
+    return [mismatches, worstOfLimit];
+  };
+  expect(found()).toEqual([2, 2]);
+  expect(found(3)).toEqual([2, 0.125 / (3 * 2 ** -5)]); // element 5 may be off by 0.094
+  expect(found(8)).toEqual([1, 0.5]); // element 5 by 0.25, and element 6 by its tolerance
+  expect(found(64)).toEqual([0, 0.0625]);
+});
+
 test("the error map names each block's worst element: the first element that is not finite, or else the largest error", () => {
   const blocky: ShapeFields = { batch: 2, heads: 1, sequenceLength: 32, headDim: 16, causal: false };
   const want = new Float64Array(2 * 32 * 16).fill(1);
@@ -163,7 +184,10 @@ const VALUES: Record<ProblemCase['dtype'], (bits: Bits) => ArrayLike<number>> = 
  * Compares one element after another, in double. compareOutput() must give exactly the same result, so errors are
  * summed in its order: each group of heads with at least 2^16 elements has a sum, and these sums are added in order.
  */
-function oneByOne({ got, values, want }: Disturbed, { output, poison: word, tolerance }: CompareOptions) {
+function oneByOne(
+  { got, values, want }: Disturbed,
+  { output, poison: word, tolerance, rounding, explained = 0 }: CompareOptions,
+) {
   const { dtype } = output;
   const [B, H, S, D] = output.dims as [number, number, number, number];
   const poison = {
@@ -181,6 +205,11 @@ function oneByOne({ got, values, want }: Disturbed, { output, poison: word, tole
     got: 0,
     want: 0,
   }));
+  const limitAt = (index: number): number =>
+    Math.max(
+      tolerance.absolute + tolerance.relative * Math.abs(want[index]!),
+      rounding ? explained * rounding[index]! : 0,
+    );
   const counts = { mismatches: 0, nanCount: 0, infCount: 0, unwrittenCount: 0 };
   const errors: number[] = [];
   const [blockRows, blockColumns] = [Math.ceil(S / 16), Math.ceil(D / 8)];
@@ -197,7 +226,7 @@ function oneByOne({ got, values, want }: Disturbed, { output, poison: word, tole
     const head = Math.floor(index / (D * S));
     const sums = groups[Math.floor(head / headsOfGroup)]!;
     if (Number.isFinite(wanted)) sums.want += wanted * wanted;
-    if (!finite || error > tolerance.absolute + tolerance.relative * size) {
+    if (!finite || error > limitAt(index)) {
       counts.mismatches += 1;
       first.push(index);
       if (dtype === 'int8' && finite && got[index] === poison) counts.unwrittenCount += 1;
@@ -237,6 +266,7 @@ function oneByOne({ got, values, want }: Disturbed, { output, poison: word, tole
   const total = (name: 'sumAbsError' | 'sumSquareError' | 'got' | 'want'): number =>
     groups.reduce((sum, group) => sum + group[name], 0);
   const ranked = errors.toSorted((a, b) => a - b);
+  const ofLimit = Math.abs(values[worst]! - want[worst]!) / limitAt(worst);
   return {
     ...counts,
     maxAbsError,
@@ -245,7 +275,7 @@ function oneByOne({ got, values, want }: Disturbed, { output, poison: word, tole
     sumSquareError: total('sumSquareError'),
     p999AbsError: ranked[Math.max(0, Math.ceil(ranked.length * 0.999) - 1)] ?? 0,
     elements: want.length,
-    ...(worst >= 0 && { worst: at(worst) }),
+    ...(worst >= 0 && { worst: at(worst), ...(Number.isFinite(ofLimit) && { worstOfLimit: ofLimit }) }),
     firstMismatches: first.slice(0, 16).map(at),
     errorMap: {
       rows,
@@ -305,7 +335,9 @@ test.each([
     const compared = attentionCase({ ...extent, causal: false }, dtype);
     const tried = disturbed(compared, wrong);
     const options = { output: outputOf(compared), poison: POISON, tolerance: { absolute: 1e-4, relative: 1e-3 } };
-    expect(compareOutput(reference, tried.got, tried.want, options)).toEqual(oneByOne(tried, options));
+    const rounding = Float32Array.from(tried.want, (value, index) => Math.abs(value) * 2 ** -(4 + (index % 8)));
+    for (const each of [options, { ...options, rounding, explained: 3 }])
+      expect(compareOutput(reference, tried.got, tried.want, each)).toEqual(oneByOne(tried, each));
   },
 );
 

@@ -120,6 +120,16 @@ test('the only element of a row is not judged relative to its own value, because
   expect(ratioOf(0.2)).toBeGreaterThan(10);
 });
 
+test('a gradient of fewer than 16 rows is judged as 16 rows, of which the others are right', () => {
+  const want = new Float64Array(4 * 8);
+  const written = { ...output, name: 'dQ', dims: [4, 8] };
+  const got = tensorOf(new Float32Array(want.length).fill(3), 'fp16');
+  const ratioOf = (roundingExplains: boolean): number =>
+    reference.roundingRatio(got, { want, rounding: new Float32Array(want.length).fill(1), roundingExplains }, written)
+      .ratio;
+  expect([false, true].map(ratioOf)).toEqual([3, 1.5]);
+});
+
 test('plain attention is the yardstick only if a kernel declares that it rounds logits, or cannot avoid it', () => {
   const limits = (['fp16', 'bf16', 'fp32'] as const).map((dtype) =>
     (['fp16', 'fp32'] as const).map((accumulate) =>

@@ -191,15 +191,16 @@ __device__ inline u64 share_of_rounding(float error, float rounding) {
   return (u64)(share * share * 4096.0f);
 }
 
-// Raises *most to the mean of these squares over the CTA. All threads of the CTA call it.
-__device__ inline void raise_to_mean(u64* most, u64 squares, u64 count) {
+// Raises *most to the mean of these squares over the CTA. Fewer than `least` count as that many. All threads of the CTA
+// call it.
+__device__ inline void raise_to_mean(u64* most, u64 squares, u64 count, u64 least) {
   __shared__ u64 squares_smem, count_smem;
   if (threadIdx.x == 0) squares_smem = count_smem = 0;
   __syncthreads();
   atomicAdd(&squares_smem, squares);
   atomicAdd(&count_smem, count);
   __syncthreads();
-  if (threadIdx.x == 0 && count_smem) atomicMax(most, squares_smem / count_smem);
+  if (threadIdx.x == 0 && count_smem) atomicMax(most, squares_smem / (count_smem < least ? least : count_smem));
   __syncthreads();  // before the next call's zeros
 }
 
@@ -243,7 +244,7 @@ extern "C" __global__ void flashcore_judge_outputs(const unsigned char* outputs,
       }
     }
     compared += count;
-    raise_to_mean(found + 3, squares, count);
+    raise_to_mean(found + 3, squares, count, 0);
   }
   if (wrong) {
     atomicAdd(found, wrong);
@@ -338,12 +339,14 @@ extern "C" __global__ void flashcore_judge_slots(const unsigned char* drawn, uns
 
 // Compares the outputs of all launches with the answers of the drawn sets, [draws, ...extents]. places has two words a
 // launch: its region in `outputs`, and its slot. roundings may be null. roundings and found are as in
-// flashcore_judge_outputs, but found[3] is over the rows of a launch.
+// flashcore_judge_outputs, but found[3] is over the rows of a launch. An element may also be off by `explained` times
+// its rounding.
 // Launch: grid [rows, launches], CTAs over the columns.
 extern "C" __global__ void flashcore_judge_answers(const unsigned char* outputs, const float* answers,
                                                    const float* roundings, const u32* places, u64* found, u64 key,
                                                    const Layout* layout, u64 stride, u64 before, u32 launches,
-                                                   u32 draws, u32 phase, u32 dtype, float absolute, float relative) {
+                                                   u32 draws, u32 phase, u32 dtype, float absolute, float relative,
+                                                   float explained) {
   const u32 bytes = bytes_of(dtype);
   const u32 last = layout->rank - 1, columns = layout->extents[last], rows = rows_of(layout);
   u64 wrong = 0, compared = 0, first = ~0ull;
@@ -370,14 +373,17 @@ extern "C" __global__ void flashcore_judge_answers(const unsigned char* outputs,
         // The tolerance is that of the saturated answer, as in verification, and an infinite answer has none. Not
         // "error > ...", so that NaN is wrong, too.
         const bool finite = want - want == 0.0f;
-        if (got == want || (finite && error <= factor * absolute + relative * fabsf(want))) continue;
+        const float tolerated = factor * absolute + relative * fabsf(want);
+        const float rounded = roundings ? explained * factor * roundings[from] : 0.0f;
+        if (got == want || (finite && error <= fmaxf(tolerated, rounded))) continue;
         ++wrong;
         const u64 index = ((u64)launch * rows + row) * columns + column;
         if (index < first) first = index;
       }
     }
     compared += count;
-    if (roundings) raise_to_mean(found + 3, squares, count);
+    // As least_rows of flashcore_rounding_ratio().
+    if (roundings) raise_to_mean(found + 3, squares, count, explained > 0.0f ? 16ull * columns : 0);
   }
   if (wrong) {
     atomicAdd(found, wrong);

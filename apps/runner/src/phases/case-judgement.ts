@@ -85,12 +85,11 @@ const isWrong = ({ figures, beyondRounding, trivialNorm }: OutputReport): boolea
   figures.mismatches > 0n || beyondRounding || trivialNorm;
 
 /** Head figures show where to look for an error, so they are kept only for a wrong output. */
-const outputFigures = (output: OutputReport, judged: JudgedCase, right: boolean) => ({
+const outputFigures = (output: OutputReport, { plan }: JudgedCase, right: boolean) => ({
   ...output.figures,
-  ...worstOfLimit(output.figures.worst, toleranceOfOutput(output, judged)),
   errorMap: {
     ...output.figures.errorMap,
-    tileRows: tileRowsOf(judged.plan, output.name),
+    tileRows: tileRowsOf(plan, output.name),
     ...(right && { headMaxAbsError: [] }),
   },
 });
@@ -98,16 +97,6 @@ const outputFigures = (output: OutputReport, judged: JudgedCase, right: boolean)
 function ruleVerdict(holds: boolean | undefined): Verdict {
   if (holds === undefined) return Verdict.NOT_MEASURED;
   return holds ? Verdict.PASS : Verdict.FAIL;
-}
-
-/** The worst error as a share of its limit; absent if the reference or the output is not finite. */
-function worstOfLimit(
-  worst: OutputReport['figures']['worst'],
-  { absolute, relative }: VerifyRequest['tolerance'],
-): { worstOfLimit?: number } {
-  if (worst === undefined || worst === null) return {};
-  const share = Math.abs(worst.got - worst.want) / (absolute + relative * Math.abs(worst.want));
-  return Number.isFinite(share) ? { worstOfLimit: share } : {};
 }
 
 /** The result of a case that did not run, with the reason. */

@@ -1,6 +1,6 @@
 import { attentionCase, shapeOf, type ProblemCase, type TensorDtype } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
-import type { Reference, RoundedAnswer } from '../driver/reference.ts';
+import type { Reference, ModelledAnswer } from '../driver/reference.ts';
 import { matricesOf, outputOf, type TensorBits, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { InputRule } from '../messages/launchable.ts';
 import type { DrawnSets } from './drawn-sets.ts';
@@ -73,7 +73,7 @@ export function drawHeads(attention: ProblemCase, { seed, rules, reference }: Dr
     for (let pair = 0; pair < pairs; ++pair) all.set(head(tensor, headOf(pair)), pair * headLength);
     return all;
   };
-  const answerOf = (pairs: TensorsByName, kind: ProblemCase): Required<RoundedAnswer> => {
+  const answerOf = (pairs: TensorsByName, kind: ProblemCase): ModelledAnswer => {
     const answer = reference.answers(pairs, kind).get(outputOf(kind).name)!;
     if (!hasRounding(answer)) throw new Error('plain attention has no rounding to be judged by');
     return answer;

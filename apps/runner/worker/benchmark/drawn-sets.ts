@@ -15,6 +15,8 @@ export interface DrawnSets {
   answers: ReadonlyMap<string, Float32Array>;
   /** The error of the answers that rounding explains, by output; absent for outputs for which that is not modelled. */
   roundings: ReadonlyMap<string, Float32Array>;
+  /** Outputs whose rounding also explains errors beyond the tolerance. */
+  explained: ReadonlySet<string>;
 }
 
 /** With symmetries, a few sets give any number of launches. Without symmetries, every launch of a graph needs a set. */
@@ -57,6 +59,9 @@ export async function drawSets(timed: ProblemCase, { seed, reference, own }: Dra
         const parts = answers.flatMap((each) => each.get(name)!.rounding ?? []);
         return parts.length > 0 ? [[name, joined(parts)] as const] : [];
       }),
+    ),
+    explained: new Set(
+      outputs.flatMap(({ name }) => (answers.every((each) => each.get(name)!.roundingExplains) ? [name] : [])),
     ),
   };
 }

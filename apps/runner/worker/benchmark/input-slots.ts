@@ -36,6 +36,7 @@ interface CheckedSlots {
   answers: Expected;
   /** Undefined if the output's rounding is not modelled. */
   roundings: Expected | undefined;
+  roundingExplains: boolean;
 }
 
 /**
@@ -97,6 +98,7 @@ export class InputSlots implements LaunchInputs {
             extent: extentOf(output),
             answers: expected(drawn.answers.get(output.name)!, output),
             roundings: rounding && expected(rounding, output),
+            roundingExplains: drawn.explained.has(output.name),
           },
         ];
       }),
@@ -126,11 +128,18 @@ export class InputSlots implements LaunchInputs {
   }
 
   checkOutput(checked: CheckedOutput): void {
-    const { extent, answers, roundings } = this.#outputs.get(checked.name)!;
+    const { extent, answers, roundings, roundingExplains } = this.#outputs.get(checked.name)!;
     const secret = roundings ? [answers, roundings] : [answers];
     for (const { at, values } of secret) this.#driver.upload(at, values);
     this.#judge.answers(
-      { ...checked, answers: answers.at, roundings: roundings?.at ?? 0n, draws: this.#drawn.sets.length, extent },
+      {
+        ...checked,
+        answers: answers.at,
+        roundings: roundings?.at ?? 0n,
+        explained: roundingExplains ? checked.explained : 0,
+        draws: this.#drawn.sets.length,
+        extent,
+      },
       this.#disguise,
     );
     for (const { at, values } of secret) this.#driver.fill8(at, 0, values.byteLength);

@@ -241,7 +241,7 @@ export class JudgeKernels {
 
   /** Compares the outputs of all launches with the answers of the drawn sets. */
   answers(compared: ComparedSlots, { key, phase }: SlotDisguise): void {
-    const { outputs, answers, roundings, places, launches, draws, extent, tolerance } = compared;
+    const { outputs, answers, roundings, places, launches, draws, extent, tolerance, explained } = compared;
     const grid = this.#rowGrid(extent, launches, ROUNDED_ROWS);
     this.#launch('answers', { grid, threads: this.#columnThreads(extent) }, [
       u64(outputs.memory),
@@ -259,6 +259,7 @@ export class JudgeKernels {
       u32(ELEMENTS[extent.dtype].number),
       f32(tolerance.absolute),
       f32(tolerance.relative),
+      f32(explained),
     ]);
   }
 

@@ -15,7 +15,7 @@ import type { Candidate, InputRule } from '../messages/launchable.ts';
 import { poolFor, slotsFor } from '../messages/pool-size.ts';
 import type { JudgementRules } from '../messages/verifying.ts';
 import { NORMAL } from '../verify/inputs.ts';
-import { roundingLimitOf, roundsLogits } from '../verify/judgement.ts';
+import { EXPLAINED_BY_ROUNDING, roundingLimitOf, roundsLogits } from '../verify/judgement.ts';
 import { writeDrawn } from './drawn-file.ts';
 import { drawHeads, fullInput, type DrawnHeads } from './drawn-heads.ts';
 import { drawSets, type DrawnSets } from './drawn-sets.ts';
@@ -82,6 +82,7 @@ export class Judge {
   readonly #kind: ProblemCase;
   readonly #drawn: Drawn;
   readonly #roundingLimitsOf: (plan: LaunchPlan) => number[];
+  readonly #explained: number;
 
   private constructor(
     driver: CudaDriver,
@@ -95,6 +96,7 @@ export class Judge {
     this.#toleranceOf = (output) => toleranceOfOutput(output, { tolerance, ownTolerances });
     this.#kind = mostOutputs(builds);
     this.#drawn = drawn;
+    this.#explained = judgeRounding ? EXPLAINED_BY_ROUNDING : 0;
     const all = 'heads' in drawn ? drawn.heads : [undefined];
     this.#roundingLimitsOf = (plan) =>
       all.map((heads, trial) =>
@@ -161,6 +163,7 @@ export class Judge {
     return outputsOf(plan).map((output) => ({
       output,
       tolerance: this.#toleranceOf(output),
+      explained: this.#explained,
       roundingLimits: this.#roundingLimitsOf(plan),
     }));
   }

@@ -29,6 +29,8 @@ type InitialOutputs = Readonly<Record<string, Fill>> | undefined;
 export interface CheckedTensor {
   output: OutputExtent;
   tolerance: { absolute: number; relative: number };
+  /** As in CheckedOutput. */
+  explained: number;
   /** Maximum error in units of what rounding explains, by drawn values; Infinity if that is not judged. */
   roundingLimits: readonly number[];
 }
@@ -128,7 +130,7 @@ export class LaunchPool {
     );
     this.#inputs.checkInputs();
     const { launches } = this;
-    return outputs.map(({ output, tolerance, roundingLimits }, index) => {
+    return outputs.map(({ output, tolerance, explained, roundingLimits }, index) => {
       const { name } = output;
       this.#inputs.checkOutput({
         name,
@@ -136,6 +138,7 @@ export class LaunchPool {
         places: arrangement.table,
         launches,
         tolerance,
+        explained,
       });
       const found = this.#judge.found();
       const roundingLimit = roundingLimits[this.#used]!;

@@ -106,6 +106,8 @@ export interface CheckedOutput {
   places: DevicePointer;
   launches: number;
   tolerance: { absolute: number; relative: number };
+  /** How many times its rounding an element may be off, if rounding explains errors beyond the tolerance. */
+  explained: number;
 }
 
 /** Makes the inputs of a graph's launches and knows the right outputs for them. */

@@ -38,7 +38,12 @@ export interface RoundedAnswer {
    * reference does not model rounding.
    */
   rounding?: Float32Array;
+  /** Whether rounding may also explain an error beyond the tolerance, as it does where large numbers cancel out. */
+  roundingExplains?: boolean;
 }
+
+/** An answer whose rounding the reference models. */
+export type ModelledAnswer = RoundedAnswer & Required<Pick<RoundedAnswer, 'rounding'>>;
 
 /** Answers by output name. */
 export type Answers = ReadonlyMap<string, RoundedAnswer>;
@@ -66,11 +71,7 @@ export interface Reference {
   /** max|got - want|. */
   maxAbsError(got: TensorBits, want: Float64Array, dtype: TensorDtype): number;
   /** The worst block's error in units of its rounding, and the index where the block begins (output_comparison.h). */
-  roundingRatio(
-    got: TensorBits,
-    answer: Required<RoundedAnswer>,
-    output: OutputExtent,
-  ): { ratio: number; index: number };
+  roundingRatio(got: TensorBits, answer: ModelledAnswer, output: OutputExtent): { ratio: number; index: number };
 }
 
 export interface ComparedTensors {
@@ -84,6 +85,9 @@ export interface ComparedTensors {
   poison: number;
   absolute: number;
   relative: number;
+  /** An element may also be off by `explained` times its rounding. Undefined: it may not. */
+  rounding: Float32Array | undefined;
+  explained: number;
   /** Extent of the error map's blocks. */
   blockRows: number;
   blockColumns: number;
@@ -175,14 +179,14 @@ export function loadReference(path: string): Reference {
     'int flashcore_attention_merge(const flashcore_attention_parts *problem, int32_t threads)',
   ) as unknown as Native<[object, number]>;
   const roundingRatio = library.func(
-    'int flashcore_rounding_ratio(int32_t dtype, const void *got, const void *want, const void *rounding, int32_t heads, int32_t S, int32_t D, void *out)',
+    'int flashcore_rounding_ratio(int32_t dtype, const void *got, const void *want, const void *rounding, int32_t heads, int32_t S, int32_t D, int32_t least_rows, void *out)',
   ) as unknown as NativeCompare;
   const plain = library.func(`int flashcore_reference_plain${PLAIN_SIGNATURE}`) as unknown as Native<PlainArguments>;
   const normal = library.func(
     'int flashcore_reference_normal(int32_t dtype, void *out, int64_t count, uint32_t key, uint32_t stream, double scale, int32_t threads)',
   ) as unknown as NativeNormal;
   const compare = library.func(
-    'int flashcore_compare_output(int32_t dtype, const void *got, const void *want, int32_t heads, int32_t S, int32_t D, uint32_t poison, double absolute, double relative, int32_t block_rows, int32_t block_columns, void *figures, void *first, int32_t listed, void *map, void *map_index, void *head_map)',
+    'int flashcore_compare_output(int32_t dtype, const void *got, const void *want, int32_t heads, int32_t S, int32_t D, uint32_t poison, double absolute, double relative, const void *rounding, double explained, int32_t block_rows, int32_t block_columns, void *figures, void *first, int32_t listed, void *map, void *map_index, void *head_map)',
   ) as unknown as NativeCompare;
   const maxAbsError = library.func(
     'int flashcore_max_abs_error(int32_t dtype, const void *got, const void *want, int64_t count, void *out)',
@@ -261,7 +265,7 @@ export function loadReference(path: string): Reference {
       const figures = new Float64Array(FIGURES.length);
       const [first, map, mapIndex] = [how.listed, how.blocks, how.blocks].map((length) => new Float64Array(length));
       const headMap = new Float32Array(how.headMaps ? how.heads * how.blocks : 0);
-      checkLengths(how.heads * how.rows * how.columns, [got, want]);
+      checkLengths(how.heads * how.rows * how.columns, [got, want, ...(how.rounding ? [how.rounding] : [])]);
       const status = compare(
         ELEMENTS[how.dtype].number,
         got,
@@ -272,6 +276,8 @@ export function loadReference(path: string): Reference {
         how.poison,
         how.absolute,
         how.relative,
+        how.rounding ?? null,
+        how.explained,
         how.blockRows,
         how.blockColumns,
         figures,
@@ -295,12 +301,22 @@ export function loadReference(path: string): Reference {
       const out = new Float64Array(1);
       return checked(maxAbsError(ELEMENTS[dtype].number, got, want, got.length, out), out)[0]!;
     },
-    roundingRatio: (got, { want, rounding }, output) => {
+    roundingRatio: (got, { want, rounding, roundingExplains }, output) => {
       checkLengths(elementsOfTensor(output), [got, want, rounding]);
       const { heads, rows, columns } = matricesOf(output);
       const out = new Float64Array(2);
       const [ratio, index] = checked(
-        roundingRatio(ELEMENTS[output.dtype].number, got, want, rounding, heads, rows, columns, out),
+        roundingRatio(
+          ELEMENTS[output.dtype].number,
+          got,
+          want,
+          rounding,
+          heads,
+          rows,
+          columns,
+          roundingExplains ? ROWS_TOGETHER : 0,
+          out,
+        ),
         out,
       );
       return { ratio: ratio!, index: index! };
@@ -308,8 +324,14 @@ export function loadReference(path: string): Reference {
   };
 }
 
-/** Only this output's rounding is judged. Blocks of other outputs, such as LSE, have too few elements for a mean. */
-const ROUNDED = 'o';
+/**
+ * Outputs whose rounding is judged. LSE is not: its tolerance is in the order of its rounding. The rounding of
+ * gradients does not follow from their values, because terms cancel out, so it also widens their tolerance.
+ */
+const ROUNDED: ReadonlySet<OperandName> = new Set(['o', 'd_q', 'd_k', 'd_v', 'd_sinks']);
+
+/** Rows over which the errors of a gradient are averaged. */
+const ROWS_TOGETHER = 16;
 
 const emptyAnswers = (computed: ProblemCase, how: { rounding: boolean }) =>
   emptyOutputs(computed, outputsOf(computed), how);
@@ -327,13 +349,14 @@ function emptyOutputs(
     const operand = names.find((name) => operands[name]?.tensor === tensor.name);
     if (!operand) throw new Error(`the reference of ${problem} does not compute ${tensor.name}`);
     const elements = elementsOfTensor(tensor);
+    const isRounded = rounding && ROUNDED.has(operand) && tensor.dtype !== 'int8'; // no model of rounding to integers
     const answer: RoundedAnswer = {
       // Separate ArrayBuffers, because V8 may move small arrays while another thread fills them.
       want: new Float64Array(new ArrayBuffer(8 * elements)),
-      // The oracle models no rounding to integers.
-      ...(rounding &&
-        operand === ROUNDED &&
-        tensor.dtype !== 'int8' && { rounding: new Float32Array(new ArrayBuffer(4 * elements)) }),
+      ...(isRounded && {
+        rounding: new Float32Array(new ArrayBuffer(4 * elements)),
+        roundingExplains: operand !== 'o',
+      }),
     };
     answers.set(tensor.name, answer);
     out[operand] = answer;

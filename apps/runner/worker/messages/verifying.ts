@@ -95,6 +95,8 @@ export interface OutputFigures extends Pick<
    */
   rounding?: Plain<RoundingError> | undefined;
   worst?: Plain<ElementError>;
+  /** Error of `worst` as a share of its limit; absent if it is not finite. */
+  worstOfLimit?: number;
   firstMismatches: Plain<ElementError>[];
   errorMap: ErrorBlocks;
 }

@@ -25,6 +25,8 @@ import { hasRounding, yardstickOf, type Yardstick } from './reference-book.ts';
  */
 const ROUNDING_LIMIT = 2;
 const ROUNDING_YARDSTICKS = 2;
+/** Maximum error of an element whose rounding the tolerance does not cover: ROUNDING_LIMIT for 16 elements together. */
+export const EXPLAINED_BY_ROUNDING = 4 * ROUNDING_LIMIT;
 const MIN_NORM_RATIO = 0.5;
 
 /** Maximum error of an output, in units of what rounding explains. */
@@ -69,13 +71,15 @@ export const compareOutputs = (
   tensors: TensorsByName,
   { outputs, answers, limits, poison, written }: Run,
 ): Comparison[] =>
-  outputs.map((output) =>
-    compareOutput(reference, entryOf(tensors, output.name)!, answers.get(output.name)!.want, {
+  outputs.map((output) => {
+    const { want, rounding, roundingExplains = false } = answers.get(output.name)!;
+    return compareOutput(reference, entryOf(tensors, output.name)!, want, {
       output,
       poison: written?.has(output.name) ? undefined : poison,
       tolerance: toleranceOfOutput(output, limits),
-    }),
-  );
+      ...(rounding && roundingExplains && limits.judgeRounding && { rounding, explained: EXPLAINED_BY_ROUNDING }),
+    });
+  });
 
 interface Compared extends Outputs {
   /** Result of compareOutputs(). */

@@ -40,6 +40,9 @@ export interface CompareOptions {
   /** The 16-bit NaN pattern that the output was filled with before the run; undefined: every element was written. */
   poison: number | undefined;
   tolerance: { absolute: number; relative: number };
+  /** An element may also be off by `explained` times its rounding. */
+  rounding?: Float32Array;
+  explained?: number;
 }
 
 /**
@@ -51,7 +54,7 @@ export function compareOutput(
   reference: Pick<Reference, 'compare'>,
   got: TensorBits,
   want: Float64Array,
-  { output, poison, tolerance }: CompareOptions,
+  { output, poison, tolerance, rounding, explained = 0 }: CompareOptions,
 ): Comparison {
   const { dtype, dims } = output;
   const extent = matricesOf(output);
@@ -67,6 +70,8 @@ export function compareOutput(
     dtype,
     poison: poison === undefined ? NO_ELEMENT[DTYPE_BYTES[dtype]] : filledElement(poison, dtype),
     ...tolerance,
+    rounding,
+    explained,
     blockRows,
     blockColumns,
     blocks: rows * columns,
@@ -77,16 +82,19 @@ export function compareOutput(
   const valueAt = valueReader(got, dtype);
   const elementAt = (index: number): Plain<ElementError> => placed(dims, index, valueAt(index), want[index]!);
   const worst = worstIndex >= 0 ? elementAt(worstIndex) : undefined;
-  const limitAt = (value: number): number => tolerance.absolute + tolerance.relative * Math.abs(value);
+  const limitAt = (index: number): number =>
+    Math.max(tolerance.absolute + tolerance.relative * Math.abs(want[index]!), explained * (rounding?.[index] ?? 0));
+  const worstShare = (index: number): number =>
+    index < 0 ? 0 : Math.abs(valueAt(index) - want[index]!) / limitAt(index);
   const isOutside = (index: number): boolean => {
     const [value, wanted] = [valueAt(index), want[index]!];
-    return value !== wanted && !(Math.abs(value - wanted) <= limitAt(wanted));
+    return value !== wanted && !(Math.abs(value - wanted) <= limitAt(index));
   };
   return {
     ...counted,
     elements: got.length,
     ...(worst && { worst }),
-    worstOfLimit: worst ? Math.abs(worst.got - worst.want) / limitAt(worst.want) : 0,
+    worstOfLimit: worstShare(worstIndex),
     firstMismatches: Array.from(first, elementAt),
     mismatchPlaces: counted.mismatches === 0 ? undefined : mismatchPlaces(extent, isOutside),
     errorMap: {

@@ -1,5 +1,5 @@
 import { elementsOfTensor, isPlainAttention, type ProblemCase } from '@flashcore/shared/kernels';
-import type { Answers, Reference, RoundedAnswer } from '../driver/reference.ts';
+import type { Answers, ModelledAnswer, Reference, RoundedAnswer } from '../driver/reference.ts';
 import { outputOf, type OutputExtent, type TensorBits, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { SeededInput } from '../messages/launchable.ts';
 import type { PreparedCase } from '../messages/verifying.ts';
@@ -37,7 +37,7 @@ export function yardstickOf(reference: Reference, { plain, answers, output }: Pl
   };
 }
 
-export const hasRounding = (answer: RoundedAnswer): answer is Required<RoundedAnswer> => answer.rounding !== undefined;
+export const hasRounding = (answer: RoundedAnswer): answer is ModelledAnswer => answer.rounding !== undefined;
 
 /**
  * Maximum number of elements of the answers that are kept at a time: 18 bytes each, 24 for fp32. When a

@@ -25,9 +25,10 @@ export function repeatedTensors(tensors: TensorsByName, { from, to }: Repeating)
 export function repeatedAnswers(answers: Answers, { from, to }: Repeating): Answers {
   if (from === to) return answers;
   return new Map(
-    [...answers].map(([name, { want, rounding }]) => {
+    [...answers].map(([name, { want, rounding, ...rest }]) => {
       const dims = dimsOf(name, { from, to });
-      return [name, { want: repeated(want, dims), ...(rounding && { rounding: repeated(rounding, dims) }) }] as const;
+      const all = { want: repeated(want, dims), ...(rounding && { rounding: repeated(rounding, dims) }), ...rest };
+      return [name, all] as const;
     }),
   );
 }

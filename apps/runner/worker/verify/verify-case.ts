@@ -318,6 +318,7 @@ function outputReport({ name, dtype, tolerance }: OutputExtent, judged: readonly
       unwrittenCount: BigInt(total((c) => c.unwrittenCount)),
       elements: BigInt(total((c) => c.elements)),
       ...(worst.worst && { worst: worst.worst }),
+      ...(worst.worstOfLimit !== undefined && { worstOfLimit: worst.worstOfLimit }),
       firstMismatches: (comparisons.find((c) => c.mismatches > 0) ?? worst).firstMismatches,
       rounding: worstRounding(judged),
       errorMap: worst.errorMap,
