@@ -125,6 +125,8 @@ function roleRule({ role }: TensorExtent, rule: InputRule): { kind: DrawnKind; s
       return { kind: rule.k, scale: rule.keyScale ?? 1 };
     case 'v':
       return { kind: rule.v, scale: rule.valueScale };
+    case 'gradient':
+      return { kind: rule.gradient ?? rule.v, scale: rule.gradientScale ?? rule.valueScale };
     case 'sink':
       return { kind: 'normal', scale: SINK_SCALE * logits };
     case 'slope':

@@ -63,15 +63,20 @@ export interface Tolerance {
 /** Tolerances by the kernel's dtype. */
 export type ToleranceProfile = Readonly<Record<TensorDtype, Tolerance>>;
 
-/** `logitScale` multiplies Q, `keyScale` multiplies K (absent: 1), `valueScale` multiplies V. */
+/**
+ * `logitScale` multiplies Q, `keyScale` multiplies K (absent: 1), `valueScale` multiplies V. A gradient such as dO has
+ * V's kind and scale if it has none of its own.
+ */
 export interface Distribution {
   readonly name: string;
   readonly q: InputKind;
   readonly k: InputKind;
   readonly v: InputKind;
+  readonly gradient?: InputKind | undefined;
   readonly logitScale: number;
   readonly keyScale?: number | undefined;
   readonly valueScale: number;
+  readonly gradientScale?: number | undefined;
   readonly about: string;
   /** Faulty kernels that these inputs find. */
   readonly finds: readonly string[];
@@ -156,9 +161,11 @@ const distribution = strict({
   q: inputKind,
   k: inputKind,
   v: inputKind,
+  gradient: inputKind.optional(),
   logit_scale: finite().default(1),
   key_scale: finite().optional(),
   value_scale: finite().default(1),
+  gradient_scale: finite().optional(),
   about: text(),
   finds: listOf(name).default([]),
 });
@@ -302,11 +309,23 @@ export const parseHeldOut = (yamlText: string, path: string): Shape[] =>
 
 const distributionsOf = (written: Readonly<Record<string, WrittenDistribution>>): Distribution[] =>
   Object.entries(written).map(
-    ([key, { logit_scale: logitScale, key_scale: keyScale, value_scale: valueScale, ...rest }]) => ({
+    ([
+      key,
+      {
+        logit_scale: logitScale,
+        key_scale: keyScale,
+        value_scale: valueScale,
+        gradient_scale: gradientScale,
+        gradient,
+        ...rest
+      },
+    ]) => ({
       name: key,
       logitScale,
       keyScale,
       valueScale,
+      ...(gradient !== undefined && { gradient }),
+      ...(gradientScale !== undefined && { gradientScale }),
       ...rest,
     }),
   );

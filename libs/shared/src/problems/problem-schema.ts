@@ -50,7 +50,7 @@ const dtype = z.union(
  * How a tensor is drawn. For q, k and v, a distribution has a rule of that name. In every distribution, sink and bias
  * are logits and slope holds ALiBi slopes.
  */
-export const TENSOR_ROLES = ['q', 'k', 'v', 'sink', 'slope', 'bias'] as const;
+export const TENSOR_ROLES = ['q', 'k', 'v', 'gradient', 'sink', 'slope', 'bias'] as const;
 export type TensorRole = (typeof TENSOR_ROLES)[number];
 
 /** How an int32 input is drawn; distributions do not apply to it. */
