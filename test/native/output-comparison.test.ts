@@ -266,7 +266,8 @@ function oneByOne(
   const total = (name: 'sumAbsError' | 'sumSquareError' | 'got' | 'want'): number =>
     groups.reduce((sum, group) => sum + group[name], 0);
   const ranked = errors.toSorted((a, b) => a - b);
-  const ofLimit = Math.abs(values[worst]! - want[worst]!) / limitAt(worst);
+  const isExact = worst < 0 || values[worst] === want[worst];
+  const ofLimit = isExact ? 0 : Math.abs(values[worst]! - want[worst]!) / limitAt(worst);
   return {
     ...counts,
     maxAbsError,
@@ -275,8 +276,18 @@ function oneByOne(
     sumSquareError: total('sumSquareError'),
     p999AbsError: ranked[Math.max(0, Math.ceil(ranked.length * 0.999) - 1)] ?? 0,
     elements: want.length,
-    ...(worst >= 0 && { worst: at(worst), ...(Number.isFinite(ofLimit) && { worstOfLimit: ofLimit }) }),
+    ...(worst >= 0 && { worst: at(worst) }),
+    worstOfLimit: ofLimit,
     firstMismatches: first.slice(0, 16).map(at),
+    mismatchPlaces:
+      first.length === 0
+        ? undefined
+        : {
+            rows: ascending(first.map((index) => Math.floor(index / D) % S)),
+            columns: ascending(first.map((index) => index % D)),
+            ofRows: S,
+            ofColumns: D,
+          },
     errorMap: {
       rows,
       columns,
@@ -292,6 +303,8 @@ function oneByOne(
     normRatio: total('want') === 0 ? 1 : Math.sqrt(total('got') / total('want')),
   } satisfies Comparison;
 }
+
+const ascending = (values: readonly number[]): number[] => [...new Set(values)].sort((a, b) => a - b);
 
 /**
  * Reference values of every size, and outputs that differ from them by a rounding, by little or by much, and that are

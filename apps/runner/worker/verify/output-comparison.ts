@@ -84,8 +84,8 @@ export function compareOutput(
   const worst = worstIndex >= 0 ? elementAt(worstIndex) : undefined;
   const limitAt = (index: number): number =>
     Math.max(tolerance.absolute + tolerance.relative * Math.abs(want[index]!), explained * (rounding?.[index] ?? 0));
-  const worstShare = (index: number): number =>
-    index < 0 ? 0 : Math.abs(valueAt(index) - want[index]!) / limitAt(index);
+  const shareOf = ({ got: value, want: wanted }: Plain<ElementError>, index: number): number =>
+    value === wanted ? 0 : Math.abs(value - wanted) / limitAt(index);
   const isOutside = (index: number): boolean => {
     const [value, wanted] = [valueAt(index), want[index]!];
     return value !== wanted && !(Math.abs(value - wanted) <= limitAt(index));
@@ -94,7 +94,7 @@ export function compareOutput(
     ...counted,
     elements: got.length,
     ...(worst && { worst }),
-    worstOfLimit: worstShare(worstIndex),
+    worstOfLimit: worst ? shareOf(worst, worstIndex) : 0,
     firstMismatches: Array.from(first, elementAt),
     mismatchPlaces: counted.mismatches === 0 ? undefined : mismatchPlaces(extent, isOutside),
     errorMap: {
