@@ -88,7 +88,9 @@ export function compareOutput(
     value === wanted ? 0 : Math.abs(value - wanted) / limitAt(index);
   const isOutside = (index: number): boolean => {
     const [value, wanted] = [valueAt(index), want[index]!];
-    return value !== wanted && !(Math.abs(value - wanted) <= limitAt(index));
+    const error = value === wanted ? 0 : Math.abs(value - wanted);
+    // A finite value where an infinity is expected: the error and the limit are both infinite.
+    return !(error < Infinity && error <= limitAt(index));
   };
   return {
     ...counted,
