@@ -74,7 +74,7 @@ test('a foreign client learns why its stream ended and how to continue; other co
   expect(errorFromStatus(error).message).toContain('after_sequence');
   client.close();
   await fixture.client.cancelJob({ name: job });
-  expect(finished(await collect(events)).summary).toBe('Cancelled by ada while it was running');
+  expect(finished(await collect(events)).summary).toBe('Cancelled while it was running');
 });
 
 test('streams whose client does not read are reset, and make room for others', async () => {
