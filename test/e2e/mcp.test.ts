@@ -331,7 +331,7 @@ const REPAIRS: readonly (readonly [id: string, says: RegExp, before: string, aft
   ['wrong_membermask', /mask 0xffff0000, .* at wrong_membermask\.cu:15/, '0xffff0000u', '0x0000ffffu'],
   [
     'uninitialised_shared',
-    /read byte \d+ of stages \(static shared memory\), which no thread/,
+    /read byte \d+ of stages \(element \d+ of 4 bytes, static shared memory\), which no thread/,
     'if (stages[1]',
     'if (stages[0]',
   ],
