@@ -49,7 +49,7 @@ test.each([
     'unwritten_output',
     Outcome.WRONG_RESULT,
     FindingKind.UNWRITTEN_OUTPUT,
-    /64 of 4,096 elements were never written, first at b0 h0 s63 d0/,
+    /64 of 4,096 elements were never written, all in row s63, first at b0 h0 s63 d0/,
   ],
 ])('%s gets the right finding', { timeout: 120_000 }, namedForWhatItIs);
 

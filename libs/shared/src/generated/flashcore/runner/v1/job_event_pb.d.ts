@@ -493,14 +493,14 @@ export declare type VerifyProgress = Message<"flashcore.runner.v1.VerifyProgress
   shape?: Shape | undefined;
 
   /**
-   * While probes and drawn shapes run: how many have ended. The case's index and its seeds are then 0.
+   * Probes and drawn shapes that have ended. While one of them runs, `seed_count` is 0.
    *
    * @generated from field: int32 probes_done = 6;
    */
   probesDone: number;
 
   /**
-   * Probes and drawn shapes in all.
+   * Probes and drawn shapes of the job, in all.
    *
    * @generated from field: int32 probe_count = 7;
    */
