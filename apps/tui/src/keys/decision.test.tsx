@@ -40,7 +40,7 @@ test('an acceptable result is announced; the key a shows the comparison, Enter a
   expect(await terminal.screen()).toMatch(/→ a accepts it: the champion is +│[^\n]*\n│ +flashcore_v10/);
   await terminal.press('5');
   expect(await terminal.screen()).toMatch(
-    /plan merge {2}May be merged[^]*→ a accepts it: the champion is flashcore_v10/,
+    /plan merge +│\n[^\n]*May be merged[^]*→ a accepts it: the champion is flashcore_v10/,
   );
 
   await terminal.press('a');
