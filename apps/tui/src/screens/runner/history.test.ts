@@ -40,6 +40,16 @@ function shownFor(...shapes: readonly string[]): string[] {
   ];
 }
 
+test('without a connection, the history does not say that no job has ended', () => {
+  const state = initialState({ runner: { label: 'host:1', embedded: false }, columns: 80, rows: 24, now: 0 });
+  const shown = (connection: 'connecting' | 'connected'): string =>
+    historyPane({ ...state, connection }, { width: 76, height: 18 })
+      .body.map(rowText)
+      .join(' ');
+  expect(shown('connecting')).toMatch(/^Connecting to host:1/);
+  expect(shown('connected')).toMatch(/^No job has ended on this runner yet/);
+});
+
 test('a shape that all times share is in the title; otherwise it has a column, which is never dropped', () => {
   expect(shownFor('1x4x128x64', '', '1x4x128x64')[0]).toBe('6 History  p50 at 1x4x128x64');
   expect(shownFor('1x4x128x64', '2x8x512x64')).toEqual([...['6 History', 'id', 'job', 'shape', 'p50 hot', 'at, UTC']]);

@@ -12,7 +12,7 @@ import {
 } from '../../present/sections/lists.ts';
 import { formatMicroseconds, formatWhen } from '../../present/numbers.ts';
 import { caseColumns, sharedText } from '../../present/sections/case-columns.ts';
-import { run, textRow, wrapRows, BLANK_ROW, type Row, type Run } from '../../present/cells/row.ts';
+import { run, textRow, BLANK_ROW, type Row, type Run } from '../../present/cells/row.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
@@ -21,6 +21,7 @@ import { listTitle } from '../../state/listed-kernel.ts';
 import { endedRuns, hiddenText, historyOf } from '../../state/selectors.ts';
 import { KIND_WORDS, dtypeWord, jobMark, shortName, summaryText } from '../../present/words.ts';
 import { list } from '../pane/list.ts';
+import { emptyListRows } from '../pane/nothing.ts';
 import { positionRemark, type PaneContent, type Size } from '../pane/view.ts';
 import { experimentRows, summaryBeside, tookText } from './experiment-rows.ts';
 
@@ -130,24 +131,18 @@ export const sortRemark = ({ ui }: AppState): string =>
 export function historyPane(state: AppState, size: Size): PaneContent {
   const title = '6 History';
   const experiments = historyOf(state);
-  if (endedRuns(state).length === 0)
-    return {
-      title,
-      body: wrapRows(
-        'No job has ended on this runner yet. 7, then Enter, runs one; t shows the leaderboard.',
-        size.width,
-        { role: 'dim' },
-      ),
-    };
   if (experiments.length === 0)
     return {
       title,
-      body: wrapRows(
-        `No ended job has "${state.ui.filters.history}". / changes the filter, Esc shows all.`,
-        size.width,
+      body: emptyListRows(
+        state,
         {
-          role: 'warn',
+          all: endedRuns(state),
+          none: 'No job has ended on this runner yet. 7, then Enter, runs one; t shows the leaderboard.',
+          noun: 'ended job',
+          filter: state.ui.filters.history,
         },
+        size,
       ),
     };
   const selected = state.ui.selected.jobs;
