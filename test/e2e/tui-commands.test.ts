@@ -77,7 +77,7 @@ const STEPS: Record<string, Step> = {
   'show-host': view(8, 'Host'),
   problems: { first: '7', shows: /7 Problems/, undo: 't' },
   'show-problem': { first: '7tg', ready: /7 Problems/, shows: /7 Problem attention/, undo: `${ESCAPE}t` },
-  'leave-problem': { first: '7tg\r', ready: /7 Problem attention/, shows: /Enter opens the definition/, undo: 't' },
+  'leave-problem': { first: '7tg\r', ready: /7 Problem attention/, shows: /7 Problems/, undo: 't' },
   'run-problem': {
     first: '7tg\r',
     ready: /7 Problem attention/,
