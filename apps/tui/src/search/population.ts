@@ -66,10 +66,13 @@ function migrate(members: Trial[][]): void {
   });
 }
 
-/** The cell of the archive that a trial competes in: registers and shared memory decide how many CTAs fit. */
+/**
+ * The cell of the archive that a correct trial competes in: registers and shared memory decide how many CTAs fit. A
+ * host without ptxas reports no registers.
+ */
 export function cellOf({ evaluation }: Trial): string {
   const { registers, smem_bytes: smem } = evaluation?.metrics ?? {};
-  if (registers === undefined || smem === undefined) return 'not built';
+  if (registers === undefined || smem === undefined) return 'registers not known';
   const upTo = Math.ceil(registers / REGISTERS_STEP) * REGISTERS_STEP;
   const kib = smem === 0 ? 0 : 2 ** Math.max(0, Math.ceil(Math.log2(smem / 1024)));
   return `up to ${upTo} registers, ${kib === 0 ? 'no' : `up to ${kib} KiB of`} shared memory`;
