@@ -119,6 +119,19 @@ test('each head has its own error map, with NaN for blocks that have an element 
   ]);
 });
 
+test('an output with too many wrong rows to list names only the wrong column', () => {
+  const rows = 5_000;
+  const tall: ShapeFields = { batch: 1, heads: 1, sequenceLength: rows, headDim: 2, causal: false };
+  const want = new Float64Array(2 * rows);
+  const got = halves(want.map((_, index) => index % 2));
+  const { mismatches, mismatchPlaces } = compareOutput(reference, got, want, {
+    output: outputOf(attentionCase(tall, 'fp16')),
+    poison: POISON,
+    tolerance: { absolute: 1e-2, relative: 0 },
+  });
+  expect([mismatches, mismatchPlaces]).toEqual([rows, { rows: [], columns: [1], ofRows: rows, ofColumns: 2 }]);
+});
+
 test('an exact output has no error and norm ratio 1', () => {
   const want = Float64Array.from({ length: 64 }, (_, i) => (i - 32) / 4);
   const result = compareOutput(reference, halves(want), want, {

@@ -101,7 +101,10 @@ export interface OutputFigures extends Pick<
   errorMap: ErrorBlocks;
 }
 
-/** The rows and columns of an output that have elements outside the tolerance, in any batch and head. */
+/**
+ * The rows and columns of an output that have elements outside the tolerance, in any batch and head. A list is empty if
+ * it would be too long to send.
+ */
 export interface MismatchPlaces {
   rows: readonly number[];
   columns: readonly number[];

@@ -17,7 +17,7 @@ export interface Comparison {
   unwrittenCount: number;
   elements: number;
   worst?: Plain<ElementError>;
-  /** The error of `worst` as a share of its limit; 0 if there is no finite element. */
+  /** The error of `worst` divided by its limit; 0 if the output has no finite element. */
   worstOfLimit: number;
   firstMismatches: Plain<ElementError>[];
   mismatchPlaces: MismatchPlaces | undefined;
@@ -115,6 +115,8 @@ export function compareOutput(
   };
 }
 
+/** An output may have millions of wrong rows, and their indices would not fit a message. */
+const MOST_PLACES = 4_096;
 /** Above this number of elements, looking at each takes seconds. */
 const MOST_LOOKED_AT = 2 ** 26;
 
@@ -124,7 +126,10 @@ interface MatrixExtent {
   columns: number;
 }
 
-/** The rows and columns with elements outside the tolerance; undefined for an output that is too large. */
+/**
+ * The rows and columns with elements outside the tolerance. Undefined for an output that is too large; a list with more
+ * than MOST_PLACES indices is empty.
+ */
 function mismatchPlaces(
   { heads, rows, columns }: MatrixExtent,
   isOutside: (index: number) => boolean,
@@ -137,8 +142,17 @@ function mismatchPlaces(
     inRows[Math.floor(index / columns) % rows] = 1;
     inColumns[index % columns] = 1;
   }
-  const indices = (marks: Uint8Array): number[] => [...marks.keys()].filter((index) => marks[index] === 1);
-  return { rows: indices(inRows), columns: indices(inColumns), ofRows: rows, ofColumns: columns };
+  return { rows: markedIn(inRows), columns: markedIn(inColumns), ofRows: rows, ofColumns: columns };
+}
+
+/** The marked indices; empty if there are too many to send. */
+function markedIn(marks: Uint8Array): number[] {
+  const indices: number[] = [];
+  for (let index = marks.indexOf(1); index >= 0; index = marks.indexOf(1, index + 1)) {
+    if (indices.length === MOST_PLACES) return [];
+    indices.push(index);
+  }
+  return indices;
 }
 
 /** Splits an index into its last four coordinates; coordinates that the output lacks are 0. */

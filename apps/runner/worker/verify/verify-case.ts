@@ -334,8 +334,11 @@ function placesOfAll(wrong: readonly Comparison[]): MismatchPlaces | undefined {
   const known = wrong.flatMap(({ mismatchPlaces }) => mismatchPlaces ?? []);
   const [first] = known;
   if (first === undefined || known.length < wrong.length) return undefined;
-  const all = (of: (places: MismatchPlaces) => readonly number[]): number[] =>
-    [...new Set(known.flatMap(of))].sort((a, b) => a - b);
+  const all = (of: (places: MismatchPlaces) => readonly number[]): number[] => {
+    const lists = known.map(of);
+    // An empty list stands for too many.
+    return lists.some(({ length }) => length === 0) ? [] : [...new Set(lists.flat())].sort((a, b) => a - b);
+  };
   return { ...first, rows: all(({ rows }) => rows), columns: all(({ columns }) => columns) };
 }
 
