@@ -23,9 +23,9 @@ export interface SectionHeader {
   name: string;
   type: number;
   flags: number;
-  /** In a relocation section, the index of its symbol table. */
+  /** Index of the symbol table that a relocation section uses. */
   link: number;
-  /** In a relocation section, the index of the section that its relocations patch. */
+  /** Index of the section that a relocation section patches. */
   info: number;
   /** Position in the file; a section without bytes in the file has only a size. */
   offset: number;

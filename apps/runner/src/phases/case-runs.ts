@@ -184,8 +184,8 @@ export function withInputs(run: CaseRun, { shape, inputs, found }: ProbedInputs)
 }
 
 /**
- * The comparison of a case's outputs with PyTorch's SDPA, or the reason why there is none; undefined for a problem
- * other than attention, which SDPA does not concern.
+ * Compares a case's outputs with PyTorch's SDPA, or says why that is impossible. Undefined for problems other than
+ * attention, which SDPA does not compute.
  */
 function openParity(
   { job, runtime, spec, resolved }: VariantServices,
