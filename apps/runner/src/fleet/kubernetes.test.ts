@@ -252,13 +252,13 @@ test('without kubectl the gateway does not start, and says what to install', asy
 
 test.each([
   [
-    'a field of the pod that the gateway itself sets',
+    'a pod field that only the gateway may set',
     'pod: { ',
     'pod: { restartPolicy: Always, ',
     'wanted fields of a PodSpec other than',
   ],
   [
-    'a field of the container that the gateway itself sets',
+    'a container field that only the gateway may set',
     'container: { ',
     'container: { args: [sh], ',
     'wanted fields of a Container',

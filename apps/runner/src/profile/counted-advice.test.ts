@@ -9,7 +9,7 @@ const launch = (counts: Record<string, number>, lines: Record<string, Record<str
   lines,
 });
 
-test('a scalar kernel on shared memory is told where its instructions go, with the lines', () => {
+test('advice for a scalar kernel names its largest instruction families and their lines', () => {
   const advice = countedAdvice(
     launch(
       {

@@ -90,7 +90,7 @@ test('the shares of the instruction families add up to all instructions', () => 
   expect(families.find(({ name }) => name === 'conversion_percent')?.value).toBe(15);
 });
 
-test('the ridge is that of the units which the kernel uses, on a GPU of the architecture that it is built for', () => {
+test('the ridge uses the peak of the units that the kernel uses, on the architecture of its build', () => {
   const ridgeOf = (tensor: number, arch: string) =>
     modelledResult({
       ...COUNTED,

@@ -40,7 +40,7 @@ test('if bwrap cannot run, there is no box, the reason is given, and no process 
   }
 });
 
-test('the box describes its protection, or says why there is none', () => {
+test('the description of a box lists what it protects, or says why no box is available', () => {
   expect(box.detail).toMatch(
     box.kind === 'none' ? /; compilers and workers run with the rights of the runner/ : /no network/,
   );
