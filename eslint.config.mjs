@@ -159,6 +159,11 @@ const EMPTY_PATTERNS = {
     'CallExpression[callee.property.name="toMatchObject"] :matches(Property > Literal.value[regex], ArrayExpression > Literal[regex])',
   message: 'toMatchObject() takes every value for one that fits this: write expect.stringMatching(…).',
 };
+// CI refuses a skip that does not name a program to install.
+const UNEXPLAINED_SKIPS = {
+  selector: 'CallExpression[callee.property.name="skipIf"] Identifier[name="ALL_TESTS"]',
+  message: 'List the cases of the complete run with .each(inFull(…)): a skipped test must be short of a program.',
+};
 // A program started elsewhere has no time limit, no bounded output and nothing that ends it with the runner.
 const CHILD_PROCESSES = {
   '@typescript-eslint/no-restricted-imports': [
@@ -228,7 +233,14 @@ export default tseslint.config(
     plugins: { '@nx': nx, 'react-hooks': reactHooks },
     rules: {
       ...LINES,
-      'no-restricted-syntax': ['error', NAMED_PARAMETER_TYPES, CLAIMED_DIGESTS, EMPTY_PATTERNS, ...PATHS_OF_URLS],
+      'no-restricted-syntax': [
+        'error',
+        NAMED_PARAMETER_TYPES,
+        CLAIMED_DIGESTS,
+        EMPTY_PATTERNS,
+        UNEXPLAINED_SKIPS,
+        ...PATHS_OF_URLS,
+      ],
       '@nx/enforce-module-boundaries': [
         'error',
         {

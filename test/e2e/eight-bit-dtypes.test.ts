@@ -319,21 +319,23 @@ withPtx('the built-in attention takes Q, K and V of e4m3 with O of bf16', { time
   expect([wrong.exitCode, wrong.stdout]).toEqual([1, expect.stringMatching(/NaN output: /)]);
 });
 
-test.skipIf(missing('clang') || !ALL_TESTS)(
-  'clang without a toolkit has the conversions of fp8',
-  { timeout: LIMIT_MS },
-  async () => {
-    await using alone = new Home(withoutToolkit());
-    const verify = (...kernel: Parameters<typeof quantizer>) =>
-      alone.faTui(['verify', quantizer(...kernel)], { cwd: repository, timeoutMs: LIMIT_MS });
-    for (const dtype of ['e4m3', 'e5m2'] as const) {
-      const { exitCode, stdout } = verify(dtype);
-      expect([exitCode, stdout]).toEqual([0, expect.stringContaining('device headers')]);
-    }
-    const { exitCode, stdout } = verify('e4m3', '__nv_cvt_float_to_fp8(x, __NV_NOSAT, __NV_E4M3)');
-    expect([exitCode, stdout]).toEqual([1, expect.stringMatching(NAN)]);
-  },
-);
+test.skipIf(missing('clang')).each(
+  inFull(
+    [
+      ['e4m3', CONVERSIONS.e4m3, 0, /device headers/],
+      ['e5m2', CONVERSIONS.e5m2, 0, /device headers/],
+      ['e4m3', '__nv_cvt_float_to_fp8(x, __NV_NOSAT, __NV_E4M3)', 1, NAN],
+    ] as const,
+    () => false,
+  ),
+)('clang without a toolkit converts to %s by %s', { timeout: LIMIT_MS }, async (dtype, conversion, exit, said) => {
+  await using alone = new Home(withoutToolkit());
+  const { exitCode, stdout } = alone.faTui(['verify', quantizer(dtype, conversion)], {
+    cwd: repository,
+    timeoutMs: LIMIT_MS,
+  });
+  expect([exitCode, stdout]).toEqual([exit, expect.stringMatching(said)]);
+});
 
 test('an unknown dtype is refused, and the message lists the known dtypes', () => {
   const known = 'fp16, bf16, fp32, e4m3, e5m2, int8';

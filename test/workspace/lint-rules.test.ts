@@ -70,6 +70,7 @@ const SHAPES: ShapeProbe[] = [
   { name: 'path-of-url-in-parts', text: 'export const { pathname } = new URL(import.meta.url);' },
   { name: 'path-of-url-by-hand', text: 'export const f = import.meta.url.slice(7);' },
   { name: 'path-to-url-by-hand', text: 'export const f = (file: string): string => `file://${file}`;' },
+  { name: 'skip-without-a-program', text: "test.skipIf(!ALL_TESTS)('is skipped', () => undefined);" },
   {
     name: 'dictionary-read',
     folder: 'apps/tui/src/screens',
@@ -113,6 +114,7 @@ const SHAPE_RULES: readonly (readonly [string, string])[] = [
   ['parameter', 'no-restricted-syntax'],
   ['digest-claimed', 'no-restricted-syntax'],
   ['path-', 'no-restricted-syntax'],
+  ['skip-', 'no-restricted-syntax'],
   ['fixed-wait', 'flashcore/no-fixed-wait'],
   ['dictionary', 'flashcore/no-plain-dictionary'],
 ];
