@@ -103,7 +103,8 @@ test(
       await terminal.waitFor(/wrong_norm/);
       terminal.type('2');
       await terminal.waitFor(/N=64,rows=5/);
-      await terminal.waitFor(/5 of 320 elements of Y/);
+      // An element that should be near zero may be within the tolerance.
+      await terminal.waitFor(/[1-5] of 320 elements of Y/);
       await terminal.waitFor(/X farthest beyond its limit/);
       terminal.type('q');
       expect(await terminal.exit).toBe(0);

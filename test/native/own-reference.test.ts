@@ -4,8 +4,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { smallValues } from '@flashcore/shared/kernels';
-import { expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ROOT } from '../support/home.ts';
+
+const LIMIT_MS = 60_000;
+const INCLUDE = join(ROOT, 'kernels/reference');
+const compile = (...args: string[]): Buffer =>
+  execFileSync(process.env['CXX'] ?? 'c++', ['-std=c++17', '-I', INCLUDE, ...args]);
 
 test('a reference can ask which optional outputs a kernel has', () => {
   const folder = mkdtempSync(join(tmpdir(), 'flashcore-own-reference-'));
@@ -21,8 +26,7 @@ int main() {
 }`,
     );
     const program = join(folder, 'asks');
-    const include = join(ROOT, 'kernels/reference');
-    execFileSync(process.env['CXX'] ?? 'c++', ['-std=c++17', '-I', include, source, '-o', program]);
+    compile(source, '-o', program);
     expect(execFileSync(program, { encoding: 'utf8' })).toBe('010');
   } finally {
     rmSync(folder, { recursive: true });
@@ -45,8 +49,7 @@ test('a reference reads every number of an 8-bit dtype exactly', () => {
   try {
     const [source, program] = [join(folder, 'bytes.cpp'), join(folder, 'bytes')];
     writeFileSync(source, EVERY_BYTE);
-    const include = join(ROOT, 'kernels/reference');
-    execFileSync(process.env['CXX'] ?? 'c++', ['-std=c++17', '-I', include, source, '-o', program]);
+    compile(source, '-o', program);
     const said = execFileSync(program, { encoding: 'utf8' }).trim().split(' ');
     const numbers = said.map((text) => Number(text.replace('inf', 'Infinity').replace(/-?nan/, 'NaN')));
     expect(numbers).toEqual((['e4m3', 'e5m2', 'int8'] as const).flatMap((dtype) => [...smallValues(dtype)]));
@@ -55,64 +58,81 @@ test('a reference reads every number of an 8-bit dtype exactly', () => {
   }
 });
 
-/** A case with no values, whose only tensor is the output Y of two fp32 elements. */
-function caseOfY(): Buffer {
-  const message = Buffer.alloc(4 + 4 + 32 + 3 * 4 + 8);
-  message.writeUInt32LE(1, 4);
-  message.write('Y', 8);
-  for (const [index, value] of [2, 1, 1, 2].entries()) message.writeUInt32LE(value, 40 + 4 * index);
+/** The bodies of references of an output Y with two elements. The program below takes the number of a body. */
+const BODIES = [
+  'Y(0) = 1; Y(1) = NAN; std::fprintf(stderr, "a note");',
+  'Y(0) = 1;',
+  'Y(0) = 1; Y(1) += 1;',
+  'Y(0) = Y(1) = 1; std::printf("%g", Y(0));',
+  'Y(0) = Y(1) = 1; for (int n = 0; n < 1000000; ++n) std::printf("x");',
+  'Y(0) = Y(1) = 1; std::exit(0);',
+  'static int calls = 0; Y(0) = ++calls; Y(1) = 7;',
+  'Y(0) = Y(1) = 1; if (fork() == 0) usleep(200000);',
+];
+const [ANNOTATED, HALF, ADDS, PRINTS, FLOODS, EXITS, COUNTS, FORKS] = [...BODIES.keys()];
+let folder: string;
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'flashcore-own-reference-'));
+  const source = join(folder, 'reference.cpp');
+  writeFileSync(
+    source,
+    `#include <cmath>
+#include <unistd.h>
+#include "flashcore_reference.h"
+void reference(const flashcore::Case& c) {
+  auto Y = c.output("Y");
+  switch (static_cast<int>(c.value("body"))) {
+${BODIES.map((body, number) => `case ${number}: { ${body} break; }`).join('\n')}
+  }
+}`,
+  );
+  compile(join(INCLUDE, 'reference_main.cpp'), source, '-o', join(folder, 'reference'));
+}, LIMIT_MS);
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** A case whose only value is the body's number, and whose only tensor is the output Y of two fp32 elements. */
+function caseOf(body: number): Buffer {
+  const message = Buffer.alloc(4 + 32 + 8 + 4 + 32 + 3 * 4 + 8);
+  message.writeUInt32LE(1, 0);
+  message.write('body', 4);
+  message.writeDoubleLE(body, 36);
+  message.writeUInt32LE(1, 44);
+  message.write('Y', 48);
+  for (const [index, value] of [2, 1, 1, 2].entries()) message.writeUInt32LE(value, 80 + 4 * index);
   return message;
 }
 
+const answersOf = (body: number, count = 1) =>
+  spawnSync(join(folder, 'reference'), { input: Buffer.concat(Array.from({ length: count }, () => caseOf(body))) });
+
 test.each([
-  [
-    'sets every element succeeds, whatever it prints to stderr',
-    'Y(0) = 1; Y(1) = NAN; std::fprintf(stderr, "a note");',
-    0,
-    'a note',
-  ],
-  [
-    'leaves an element unset fails',
-    'Y(0) = 1;',
-    1,
-    'reference.cpp set 1 of 2 elements of Y: it must set every element\n',
-  ],
+  ['sets every element succeeds, whatever it prints to stderr', ANNOTATED!, 0, 'a note'],
+  ['leaves an element unset fails', HALF!, 1, 'reference.cpp set 1 of 2 elements of Y: it must set every element\n'],
   [
     'adds to an element that it has not set fails',
-    'Y(0) = 1; Y(1) += 1;',
+    ADDS!,
     1,
     'reference.cpp set 1 of 2 elements of Y: it must set every element\n',
   ],
-  [
-    'prints to stdout fails',
-    'Y(0) = Y(1) = 1; std::printf("%g", Y(0));',
-    1,
-    'reference.cpp prints "1": remove that, or print to stderr\n',
-  ],
-  [
-    'prints to stdout without end fails',
-    'Y(0) = Y(1) = 1; for (int n = 0; n < 1000000; ++n) std::printf("x");',
-    1,
-    'prints "xxx',
-  ],
-])('a reference that %s', { timeout: 60_000 }, (_, body, status, said) => {
-  const folder = mkdtempSync(join(tmpdir(), 'flashcore-own-reference-'));
-  try {
-    const source = join(folder, 'reference.cpp');
-    writeFileSync(
-      source,
-      `#include <cmath>
-#include "flashcore_reference.h"
-void reference(const flashcore::Case& c) { auto Y = c.output("Y"); ${body} }`,
-    );
-    const program = join(folder, 'reference');
-    const include = join(ROOT, 'kernels/reference');
-    const files = [join(include, 'reference_main.cpp'), source];
-    execFileSync(process.env['CXX'] ?? 'c++', ['-std=c++17', '-I', include, ...files, '-o', program]);
-    const ended = spawnSync(program, { input: caseOfY() });
-    expect([ended.status, ended.stdout.length]).toEqual([status, status === 0 ? 16 : 0]);
-    expect(ended.stderr.toString()).toContain(said);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  ['prints to stdout fails', PRINTS!, 1, 'reference.cpp prints "1": remove that, or print to stderr\n'],
+  ['prints to stdout without end fails', FLOODS!, 1, 'prints "xxx'],
+  ['ends its process fails', EXITS!, 1, 'reference.cpp ended its process: it must return\n'],
+])('a reference that %s', (_, body, status, said) => {
+  const ended = answersOf(body);
+  expect([ended.status, ended.stdout.length]).toEqual([status, status === 0 ? 17 : 0]);
+  expect(ended.stderr.toString()).toContain(said);
+});
+
+test('a reference keeps nothing from one case to the next', () => {
+  const { status, stdout } = answersOf(COUNTS!, 3);
+  expect([status, stdout.length]).toEqual([0, 3 * 17]);
+  for (const from of [0, 17, 34])
+    expect([stdout.readDoubleLE(from), stdout.readDoubleLE(from + 8), stdout[from + 16]]).toEqual([1, 7, 0x0a]);
+});
+
+test('the outputs of a case end only when every process that the reference started has ended', () => {
+  const { stdout } = answersOf(FORKS!);
+  // Both processes give both outputs, and then the newline follows.
+  expect([stdout.length, stdout.at(-1)]).toEqual([33, 0x0a]);
 });

@@ -9,6 +9,7 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 import { installedProblem, parseCases } from '@flashcore/shared/kernels';
 import { loadReference } from './driver/reference.ts';
 import type { CheckProblemJob } from './messages/verifying.ts';
+import { endReferences } from './verify/own-reference.ts';
 import { checkProblem } from './verify/problem-check.ts';
 
 const EXIT_WRONG_DEFINITION = 3;
@@ -29,4 +30,6 @@ try {
   if (!(error instanceof FlashcoreError)) throw error;
   process.stderr.write(`${error.message}\n`);
   process.exitCode = EXIT_WRONG_DEFINITION;
+} finally {
+  endReferences();
 }

@@ -1,6 +1,6 @@
-import { expect, test } from 'vitest';
+import { afterEach, expect, test } from 'vitest';
 import type { ProblemCase } from '@flashcore/shared/kernels';
-import { ownReference } from './own-reference.ts';
+import { endReferences, ownReference } from './own-reference.ts';
 
 const CASE: ProblemCase = {
   problem: 'doubled',
@@ -18,17 +18,31 @@ const CASE: ProblemCase = {
 };
 
 // The case takes 4 + 40 + 4 + 3 * 52 bytes and X takes 12. The double 2 ends with the byte 0x40.
-const SEVERAL = String.raw`[ "$(wc -c)" -eq 216 ] && head -c 23 /dev/zero && printf '\100'`;
+const SEVERAL = String.raw`head -c 216 >/dev/null; head -c 23 /dev/zero; printf '\100\n'; cat`;
+// Values take 4 + 40 bytes, the number of tensors 4, each tensor 52, and X itself 4.
+const READ = 'head -c 156 >/dev/null';
+const UNTIL_END = '[ "$(wc -c)" -eq 0 ]';
+
+afterEach(endReferences);
 
 const asked = (script: string) =>
   ownReference({ program: '/bin/sh', args: ['-c', script], env: { PATH: '/usr/bin:/bin' } }, CASE, {
     X: Uint16Array.of(0x3c00, 0x4000),
   });
 
-test('ownReference() sends the case that reference_main.cpp reads and returns its doubles', async () => {
-  // Values take 4 + 40 bytes, the number of tensors 4, each tensor 52, and X itself 4.
-  const output = await asked('[ "$(wc -c)" -eq 156 ] && head -c 16 /dev/zero');
-  expect(output).toEqual(new Map([['Y', { want: new Float64Array(2) }]]));
+test('ownReference() sends the cases that reference_main.cpp reads and returns its doubles', async () => {
+  const script = `${READ}; head -c 16 /dev/zero; echo; ${READ}; head -c 15 /dev/zero; printf '\\100\\n'; ${UNTIL_END}`;
+  expect(await asked(script)).toEqual(new Map([['Y', { want: Float64Array.of(0, 0) }]]));
+  // The same process answers the second case.
+  expect(await asked(script)).toEqual(new Map([['Y', { want: Float64Array.of(0, 2) }]]));
+});
+
+test('ownReference() starts another process after one that gave too little', async () => {
+  const script = `${READ}; head -c 16 /dev/zero; echo; ${READ}; exit 3`;
+  const zeros = new Map([['Y', { want: new Float64Array(2) }]]);
+  expect(await asked(script)).toEqual(zeros);
+  await expect(asked(script)).rejects.toThrow(/gave 0 of 16 bytes and ended with exit status 3;/);
+  expect(await asked(script)).toEqual(zeros);
 });
 
 test('ownReference() reads several outputs one after another, and sends int32 inputs', async () => {
@@ -52,26 +66,27 @@ test('ownReference() reads several outputs one after another, and sends int32 in
 test.each([
   [
     'ends with a status other than 0',
-    'cat >/dev/null; echo "no such axis" >&2; exit 3',
+    `${READ}; echo "no such axis" >&2; exit 3`,
     /gave 0 of 16 bytes and ended with exit status 3: no such axis/,
   ],
   [
     'writes too few bytes',
-    'cat >/dev/null; head -c 8 /dev/zero',
+    `${READ}; head -c 8 /dev/zero`,
     /gave 8 of 16 bytes and ended with exit status 0; correct it, then run fa-tui problem check doubled$/,
   ],
   [
     'writes too many bytes',
-    'cat >/dev/null; head -c 100000000 /dev/zero',
-    /bytes and ended with (SIGKILL|SIGPIPE|exit status).*neither fork nor write/,
+    `${READ}; head -c 100000000 /dev/zero`,
+    /more than 16 bytes and ended with (SIGKILL|SIGPIPE|exit status).*neither fork nor write/,
+  ],
+  [
+    'writes one byte too many',
+    `${READ}; head -c 17 /dev/zero; cat`,
+    /more than 16 bytes and ended with (SIGKILL|SIGPIPE|exit status).*neither fork nor write/,
   ],
   ['does not read its input', 'exit 0', /gave 0 of 16 bytes/],
-  ['is killed', 'cat >/dev/null; kill -SEGV $$', /ended with SIGSEGV/],
-  [
-    'writes too much to stderr',
-    'cat >/dev/null; head -c 100000 /dev/zero | tr "\\0" x >&2; exit 1',
-    /: x{4096}; correct it/,
-  ],
+  ['is killed', `${READ}; kill -SEGV $$`, /ended with SIGSEGV/],
+  ['writes too much to stderr', `${READ}; head -c 100000 /dev/zero | tr "\\0" x >&2; exit 1`, /: x{4096}; correct it/],
 ])('ownReference() throws when a reference %s', async (_, script, message) => {
   await expect(asked(script)).rejects.toThrow(message);
 });

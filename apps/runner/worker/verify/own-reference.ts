@@ -1,5 +1,5 @@
-/** Runs a problem's reference.cpp in its own process and reads the expected output. */
-import { spawn } from 'node:child_process';
+/** Runs the own reference of a problem in its own process, and reads the expected outputs. */
+import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { killGroup, killMarked } from '@flashcore/shared/files';
 import { ELEMENTS, elementsOfTensor, type ProblemCase } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
@@ -9,58 +9,124 @@ import type { Executor } from '../messages/device.ts';
 
 const NAME_BYTES = 32;
 const DOUBLE_BYTES = 8;
+const NEWLINE = 10;
 const MOST_ERROR_BYTES = 4096;
 const LIMIT_MS = 120_000;
+/** How long a process without cases is kept. Loading PyTorch takes seconds, and a process with it has 200 MB. */
+const IDLE_MS = 10_000;
 
-/** Returns the expected outputs. Throws if the process does not return all of them; the message quotes its stderr. */
-export async function ownReference(
-  { program, args, env, mark, group }: Executor,
-  computed: ProblemCase,
-  inputs: TensorsByName,
-): Promise<Answers> {
-  const outputs = outputsOf(computed);
-  const wanted = outputs.reduce((sum, output) => sum + elementsOfTensor(output), 0) * DOUBLE_BYTES;
-  const output = Buffer.from(new ArrayBuffer(wanted));
-  let got = 0;
-  let said = '';
-  // The worker starts this process itself, like an executor, because only the judge may see a reference's inputs and
-  // outputs.
-  const child = spawn(program, args, {
-    env,
-    stdio: ['pipe', 'pipe', 'pipe'],
-    timeout: LIMIT_MS,
-    killSignal: 'SIGKILL',
-  });
-  child.stdout.on('data', (bytes: Buffer) => {
-    if (got + bytes.length > wanted) child.kill('SIGKILL');
-    bytes.copy(output, got);
-    got += bytes.length;
-  });
-  child.stderr.on('data', (bytes: Buffer) => (said = (said + bytes.toString('utf8')).slice(-MOST_ERROR_BYTES)));
-  // The process may exit before it has read everything; its exit status says why.
-  child.stdin.on('error', () => undefined);
-  const started = performance.now();
-  const { promise, resolve } = Promise.withResolvers<string>();
-  child.once('error', (error) => resolve(error.message));
-  child.once('close', (code, signal) => resolve(signal ?? `exit status ${code}`));
-  for (const part of messageOf(computed, inputs)) child.stdin.write(part);
-  child.stdin.end();
-  const end = await promise;
-  if (group !== undefined) killGroup(group);
-  if (mark !== undefined) killMarked(mark);
-  if (end === 'exit status 0' && got === wanted) {
-    let offset = 0;
-    return new Map(
-      outputs.map((each) => {
-        const want = new Float64Array(output.buffer, offset, elementsOfTensor(each));
-        offset += want.byteLength;
-        return [each.name, { want }];
-      }),
+/** By their command lines. */
+const processes = new Map<string, ReferenceProcess>();
+
+/**
+ * Returns the expected outputs. Throws if the process does not return all of them; the message quotes its stderr. The
+ * process is kept for the next case, which must come after this one's end.
+ */
+export function ownReference(executor: Executor, computed: ProblemCase, inputs: TensorsByName): Promise<Answers> {
+  const key = JSON.stringify(executor);
+  const process = processes.get(key) ?? new ReferenceProcess(executor, () => processes.delete(key));
+  processes.set(key, process);
+  return process.answers(computed, inputs);
+}
+
+/** Ends the processes that are kept. Until then this process cannot end by itself. */
+export function endReferences(): void {
+  for (const process of processes.values()) process.end();
+}
+
+/** A process that answers one case after another, as kernels/reference/reference_main.cpp describes. */
+class ReferenceProcess {
+  readonly #executor: Executor;
+  readonly #child: ChildProcessWithoutNullStreams;
+  readonly #closed: Promise<string>;
+  #output = Buffer.alloc(0);
+  #got = 0;
+  #gaveTooMuch = false;
+  #said = '';
+  #answered: () => void = () => undefined;
+  #idle: NodeJS.Timeout | undefined;
+  #hasEnded = false;
+  readonly #onEnd: () => void;
+
+  constructor(executor: Executor, onEnd: () => void) {
+    this.#executor = executor;
+    this.#onEnd = onEnd;
+    // The worker starts this process itself, like an executor, because only the judge may see a reference's inputs and
+    // outputs.
+    const child = spawn(executor.program, executor.args, { env: executor.env, stdio: 'pipe' });
+    this.#child = child;
+    child.stdout.on('data', (bytes: Buffer) => this.#take(bytes));
+    child.stderr.on('data', (bytes: Buffer) => {
+      this.#said = (this.#said + bytes.toString('utf8')).slice(-MOST_ERROR_BYTES);
+    });
+    // The process may exit before it has read everything; its exit status says why.
+    child.stdin.on('error', () => undefined);
+    const { promise, resolve } = Promise.withResolvers<string>();
+    child.once('error', (error) => resolve(error.message));
+    child.once('close', (code, signal) => resolve(signal ?? `exit status ${code}`));
+    this.#closed = promise.finally(() => this.end());
+  }
+
+  /** The answers to a case. Throws if the process does not give them; it has then ended. */
+  async answers(computed: ProblemCase, inputs: TensorsByName): Promise<Answers> {
+    clearTimeout(this.#idle);
+    const wanted = outputsOf(computed).reduce((sum, each) => sum + elementsOfTensor(each), 0) * DOUBLE_BYTES;
+    // One byte more, for the newline after the outputs.
+    this.#output = Buffer.from(new ArrayBuffer(wanted + 1));
+    this.#got = 0;
+    this.#said = '';
+    const answered = new Promise<undefined>((resolve) => (this.#answered = () => resolve(undefined)));
+    let late = '';
+    const limit = setTimeout(() => {
+      late = `, after the limit of ${LIMIT_MS / 1000} s`;
+      this.#child.kill('SIGKILL');
+    }, LIMIT_MS);
+    for (const part of messageOf(computed, inputs)) this.#child.stdin.write(part);
+    const end = await Promise.race([answered, this.#closed]);
+    clearTimeout(limit);
+    if (end === undefined) {
+      this.#idle = setTimeout(() => this.end(), IDLE_MS).unref();
+      return answersIn(this.#output.buffer, computed);
+    }
+    const said = this.#said === '' ? '' : `: ${this.#said.trim()}`;
+    const got = Math.min(this.#got, wanted);
+    const gave = this.#gaveTooMuch ? 'more than' : `${got} of`;
+    throw new Error(
+      `the reference of ${computed.problem} gave ${gave} ${wanted} bytes and ended with ${end}${late}${said}${remedy(computed, this.#gaveTooMuch)}`,
     );
   }
-  const late = performance.now() - started >= LIMIT_MS ? `, after the limit of ${LIMIT_MS / 1000} s` : '';
-  throw new Error(
-    `the reference of ${computed.problem} gave ${got} of ${wanted} bytes and ended with ${end}${late}${said === '' ? '' : `: ${said.trim()}`}${remedy(computed, got > wanted)}`,
+
+  /** Ends the process and whatever it started. Later calls do nothing: a new process may have the same group. */
+  end(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    clearTimeout(this.#idle);
+    const { mark, group } = this.#executor;
+    this.#onEnd();
+    this.#child.kill('SIGKILL');
+    if (group !== undefined) killGroup(group);
+    if (mark !== undefined) killMarked(mark);
+  }
+
+  #take(bytes: Buffer): void {
+    bytes.copy(this.#output, this.#got);
+    this.#got += bytes.length;
+    const { length } = this.#output;
+    if (this.#got < length) return;
+    this.#gaveTooMuch = this.#got > length || this.#output[length - 1] !== NEWLINE;
+    if (this.#gaveTooMuch) this.#child.kill('SIGKILL');
+    else this.#answered();
+  }
+}
+
+function answersIn(doubles: ArrayBufferLike, computed: ProblemCase): Answers {
+  let offset = 0;
+  return new Map(
+    outputsOf(computed).map((output) => {
+      const want = new Float64Array(doubles, offset, elementsOfTensor(output));
+      offset += want.byteLength;
+      return [output.name, { want }];
+    }),
   );
 }
 
