@@ -10,14 +10,15 @@ const CHECKOUT = join(import.meta.dirname, '..');
  * minutes on two processors.
  */
 export const LONG_TESTS = [
-  '**/reliability/{cache,cancel,faulty,fuzz,history,hostile,kill,leak,matrix,overload,streams,unread,watchers}.test.ts',
-  '**/reliability/{fleet,hostile-names,lease-history,mixed-versions,power-loss,search,store}.test.ts',
+  '**/{reliability,interop}/*.test.ts',
   '**/ladder/ladder.test.ts',
   '**/workspace/{format,lint-rules,nx}.test.ts',
   '**/{against,conformance,corpus,drawn-shapes-of-limits,first-day,reference,simulated-cluster}.test.ts',
-  '**/{acceptance/unfair-attempts,experiment/comparison,experiment/plans,fleet/gateway-restart}.test.ts',
-  '**/e2e/{agreeing-figures,champions,ci-workflows,evaluate,evolve,fleet,mcp,odd-names}.test.ts',
-  '**/e2e/{own-attention,own-problem,project,remote,tui-commands,tui-life,unfair-paths}.test.ts',
+  '**/{acceptance/unfair-attempts,fleet/gateway-restart}.test.ts',
+  '**/experiment/{cheating-kernels,comparison,drawn-shapes,hostile-kernels,layouts,plans,probes}.test.ts',
+  '**/e2e/{agreeing-figures,champions,check-kernels,ci-workflows,devices,evaluate,evolve,faulty,fleet}.test.ts',
+  '**/e2e/{hostile-text,import-problem,mcp,odd-names,operation,own-attention,own-problem,package,project}.test.ts',
+  '**/e2e/{remote,tui-commands,tui-life,tune,unfair-paths,uninstall}.test.ts',
 ];
 
 /** Texts that mark a test with a short form: `inFull(…)`, a campaign's `short: …`, or the variable itself. */

@@ -27,7 +27,7 @@ beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), 'flashcore-check-'))))
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 // The other problems take minutes.
-test.each(inFull(['attention', 'rmsnorm', 'softmax', 'gemm'], (id) => id === 'gemm'))(
+test.each(inFull(['attention', 'rmsnorm', 'softmax', 'gemm'], () => false))(
   'the cases of %s find all of its mutants',
   { timeout: MINUTES_MS },
   async (id) => {
