@@ -5,8 +5,8 @@ import { join, matchesGlob } from 'node:path';
 const CHECKOUT = join(import.meta.dirname, '..');
 
 /**
- * Files that run only in `npm run test:all`: campaigns that take minutes, every build of the ladder, runs of nx, of the
- * linter and of the formatters, and tests with many experiments. With these files, `npm test` would take more than five
+ * Files that run only in `npm run test:all`: campaigns, every build of the ladder, runs of nx, of the linter and of the
+ * formatters, and tests with many experiments. With these files, `npm test` would take more than five
  * minutes on two processors.
  */
 export const LONG_TESTS = [
@@ -17,12 +17,13 @@ export const LONG_TESTS = [
   '**/{acceptance/unfair-attempts,fleet/gateway-restart}.test.ts',
   '**/experiment/{cheating-kernels,comparison,drawn-shapes,hostile-kernels,layouts,plans,probes}.test.ts',
   '**/e2e/{agreeing-figures,champions,check-kernels,ci-workflows,devices,evaluate,evolve,faulty,fleet}.test.ts',
-  '**/e2e/{hostile-text,import-problem,mcp,odd-names,operation,own-attention,own-problem,package,project}.test.ts',
-  '**/e2e/{remote,tui-commands,tui-life,tune,unfair-paths,uninstall}.test.ts',
+  '**/e2e/{hostile-text,import-problem,import-program,languages,lent-terminal,mcp,odd-names,operation}.test.ts',
+  '**/e2e/{own-attention,own-problem,package,poor-host,project,remote,several-people,triton-faults}.test.ts',
+  '**/e2e/{tui-commands,tui-life,tune,unfair-paths,uninstall}.test.ts',
 ];
 
-/** Texts that mark a test with a short form: `inFull(…)`, a campaign's `short: …`, or the variable itself. */
-const SHORT_FORM = /\binFull\(|\bALL_TESTS\b|FLASHCORE_TESTS|\bshort: \d/;
+/** Texts that mark a test with a short form: `inFull(…)`, or the variable itself. */
+const SHORT_FORM = /\binFull\(|\bALL_TESTS\b|FLASHCORE_TESTS/;
 
 /** True if the file with this path and text is a long test. */
 export const isLong = (path: string, text: string): boolean =>

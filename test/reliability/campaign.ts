@@ -1,11 +1,10 @@
 /**
- * Tests that run many random rounds: a few in `npm test`, more in `npm run test:all`, and all in `npx nx soak test`.
+ * Tests that run many random rounds: few in `npm run test:all`, and all in `npx nx soak test`.
  * Every failure names the seed that repeats it.
  */
 import { appendFileSync, lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Random } from '@flashcore/shared/statistics';
-import { ALL_TESTS } from '@flashcore/shared/testing';
 import { test } from 'vitest';
 import type { PromiseId } from './promises.ts';
 
@@ -28,8 +27,6 @@ export interface Campaign {
 
 /** Number of rounds of a campaign. */
 export interface Rounds {
-  /** Rounds in `npm test`, if the campaign is part of it; default: ci. */
-  short?: number;
   /** Rounds in `npm run test:all`. */
   ci: number;
   soak: number;
@@ -60,7 +57,7 @@ export function campaign(
       await body({
         seed: SEED,
         random: new Random(SEED),
-        rounds: ROUNDS || roundsOf(rounds),
+        rounds: ROUNDS || (SOAK ? rounds.soak : rounds.ci),
         soak: SOAK,
         figure,
       });
@@ -73,11 +70,6 @@ export function campaign(
   });
 }
 
-function roundsOf({ short, ci, soak }: Rounds): number {
-  if (SOAK) return soak;
-  return ALL_TESTS ? ci : (short ?? ci);
-}
-
 export interface Figure {
   promise: PromiseId;
   test: string;
@@ -86,7 +78,7 @@ export interface Figure {
   seed: number;
 }
 
-/** Appends a figure to the file that the soak names. `npm test` records no figures. */
+/** Appends a figure to the file that the soak names. `npm run test:all` records no figures. */
 function record(figure: Omit<Figure, 'seed'>): void {
   const file = process.env['FLASHCORE_FIGURES'];
   if (file) appendFileSync(file, `${JSON.stringify({ ...figure, seed: SEED } satisfies Figure)}\n`);

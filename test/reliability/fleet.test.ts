@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { RunnerClient } from '@flashcore/shared/client';
 import { Outcome, type JobEvent } from '@flashcore/shared/contract';
 import type { Random } from '@flashcore/shared/statistics';
-import { ALL_TESTS, freePort, missing, waitFor } from '@flashcore/shared/testing';
+import { freePort, missing, waitFor } from '@flashcore/shared/testing';
 import { expect } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
 import { readProcess } from '../support/process-tree.ts';
@@ -28,7 +28,7 @@ campaign(
   'experiments on a cluster whose parts are killed',
   {
     promise: 'jobs-survive',
-    rounds: { short: 4, ci: 12, soak: 1_000 },
+    rounds: { ci: 12, soak: 1_000 },
     skip: missing('slurm-wlm'),
   },
   async ({ random, rounds, soak, seed, figure }) => {
@@ -40,7 +40,7 @@ campaign(
     const ended = new AbortController();
     const killing = killAround(fleet, {
       random,
-      everyMs: soak || ALL_TESTS ? [2_000, 6_000] : [500, 1_500],
+      everyMs: [2_000, 6_000],
       most: soak ? Infinity : 4,
       signal: ended.signal,
     });

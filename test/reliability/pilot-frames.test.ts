@@ -146,7 +146,7 @@ campaign(
 
 campaign(
   'mutated frames to the handlers of a gateway whose pilot has jobs',
-  { promise: 'protocols', rounds: { short: 5_000, ci: 40_000, soak: 1_000_000 } },
+  { promise: 'protocols', rounds: { ci: 40_000, soak: 1_000_000 } },
   async ({ random, rounds, figure }) => {
     using folder = temporaryFolder();
     mkdirSync(join(folder.path, 'beside'));

@@ -29,7 +29,7 @@ const STATUS = ['no-proposal', 'valid', 'not-built'];
 
 campaign(
   'a search under kill -9 of client and runner',
-  { promise: 'jobs-survive', rounds: { short: 3, ci: 6, soak: 45 } },
+  { promise: 'jobs-survive', rounds: { ci: 6, soak: 45 } },
   async ({ random, rounds: trials, figure }) => {
     await using home = new Home();
     const kernel = join(home.path, 'kernel');

@@ -36,7 +36,7 @@ const TOLD = ['DISK_FULL', 'STORE_UNAVAILABLE', 'JOB_NOT_FOUND'];
 
 campaign(
   'the store fails while jobs run',
-  { promise: 'store-failure', rounds: { short: 1, ci: 4, soak: 150 } },
+  { promise: 'store-failure', rounds: { ci: 4, soak: 150 } },
   async ({ random, rounds, figure }) => {
     const counts = { refused: 0, ended: 0 };
     for (let round = 0; round < rounds; round += 1) {
@@ -164,7 +164,7 @@ campaign(
 
 campaign(
   'a start on a disk without a free byte, after a clean stop, serves what is stored',
-  { promise: 'store-failure', rounds: { short: 1, ci: 1, soak: 10 } },
+  { promise: 'store-failure', rounds: { ci: 1, soak: 10 } },
   async ({ rounds, figure }) => {
     for (let round = 0; round < rounds; round += 1) {
       using folder = temporaryFolder();

@@ -22,7 +22,7 @@ import { expect } from 'vitest';
 import { campaign, percentile } from './campaign.ts';
 
 const WATCHERS = 50;
-/** The lower limit is for `npm test`, where other tests use the processors too. */
+/** The lower limit is for `npm run test:all`, where other tests use the processors too. */
 const MIN_EVENTS_PER_SECOND = { soak: 20_000, ci: 4_000 };
 const MAX_GROWTH_MIB = 100;
 
@@ -61,7 +61,7 @@ campaign(
       `${WATCHERS} paused watchers, ${lines} log lines, ${rounds} rounds: resident memory grew by ${(most - before).toFixed(0)} MiB at most, the job took ${longer(ratio)} % longer (95 % interval ${longer(low)} to ${longer(high)} %; ${percentile(alone, 0.5).toFixed(2)} s alone)`,
     );
     expect(most - before).toBeLessThan(MAX_GROWTH_MIB);
-    // Only the soak judges time, because in `npm test` other tests use the processors at the same time.
+    // Only the soak judges time, because in `npm run test:all` other tests use the processors at the same time.
     if (soak) expect(ratio).toBeLessThan(1.05);
   },
 );
