@@ -6,20 +6,20 @@ const CHECKOUT = join(import.meta.dirname, '..');
 
 /**
  * Files that run only in `npm run test:all`: campaigns, every build of the ladder, runs of nx, of the linter and of the
- * formatters, and tests with many experiments. With these files, `npm test` would take more than five
- * minutes on two processors.
+ * formatters, and tests with many experiments. With these files, `npm test` would take more than five minutes on two
+ * processors.
  */
 export const LONG_TESTS = [
   '**/{reliability,interop}/*.test.ts',
   '**/ladder/ladder.test.ts',
   '**/workspace/{format,lint-rules,nx}.test.ts',
   '**/{against,conformance,corpus,drawn-shapes-of-limits,first-day,reference,simulated-cluster}.test.ts',
-  '**/{acceptance/unfair-attempts,fleet/gateway-restart}.test.ts',
-  '**/experiment/{cheating-kernels,comparison,drawn-shapes,hostile-kernels,layouts,plans,probes}.test.ts',
-  '**/e2e/{agreeing-figures,champions,check-kernels,ci-workflows,devices,evaluate,evolve,faulty,fleet}.test.ts',
-  '**/e2e/{hostile-text,import-problem,import-program,languages,lent-terminal,mcp,odd-names,operation}.test.ts',
-  '**/e2e/{own-attention,own-problem,package,poor-host,project,remote,several-people,triton-faults}.test.ts',
-  '**/e2e/{tui-commands,tui-life,tune,unfair-paths,uninstall}.test.ts',
+  '**/{acceptance/unfair-attempts,build/entries-apart,fleet/gateway-restart,fleet/kubernetes,sdpa/rivals}.test.ts',
+  '**/experiment/{cheating-kernels,comparison,drawn-shapes,hostile-kernels,layouts,plans,probes,ptx-engine,tune}.test.ts',
+  '**/e2e/{agreeing-figures,bundle,champions,check-kernels,ci-workflows,devices,eight-bit-dtypes,evaluate}.test.ts',
+  '**/e2e/{evolve,faulty,fleet,hostile-text,import-problem,import-program,languages,lent-terminal,mcp}.test.ts',
+  '**/e2e/{odd-names,operation,own-attention,own-problem,package,poor-host,project,project-login,remote}.test.ts',
+  '**/e2e/{several-people,triton-faults,tui-commands,tui-life,tune,unfair-paths,uninstall}.test.ts',
 ];
 
 /** Texts that mark a test with a short form: `inFull(…)`, or the variable itself. */

@@ -8,7 +8,7 @@ import { isLong, partOf, testFiles } from './long-tests.ts';
 const [part = '', ...options] = process.argv.slice(2);
 const [, index = 0, count = 0] = /^(\d+)\/(\d+)$/.exec(part)?.map(Number) ?? [];
 if (index < 1 || index > count) {
-  console.error(`The part must be K/N with 1 <= K <= N, got "${part}". For example: npm run test:part -- 2/6`);
+  console.error(`The part must be K/N with 1 <= K <= N, got "${part}". For example: npm run test:part -- 2/10`);
   process.exit(2);
 }
 const long = testFiles().filter(({ path, text }) => isLong(path, text));
