@@ -12,9 +12,11 @@ const CHECKOUT = join(import.meta.dirname, '..');
 export const LONG_TESTS = [
   '**/{reliability,interop}/*.test.ts',
   '**/ladder/ladder.test.ts',
+  '**/build/{entries-apart,kept-state}.test.ts',
+  '**/export/torch-signatures.test.ts',
   '**/workspace/{format,lint-rules,nx}.test.ts',
   '**/{against,conformance,corpus,drawn-shapes-of-limits,first-day,reference,simulated-cluster}.test.ts',
-  '**/{acceptance/unfair-attempts,build/entries-apart,fleet/gateway-restart,fleet/kubernetes,sdpa/rivals}.test.ts',
+  '**/{acceptance/unfair-attempts,fleet/gateway-restart,fleet/kubernetes,sdpa/rivals}.test.ts',
   '**/experiment/{cheating-kernels,comparison,drawn-shapes,hostile-kernels,layouts,plans,probes,ptx-engine,tune}.test.ts',
   '**/e2e/{agreeing-figures,bundle,champions,check-kernels,ci-workflows,devices,eight-bit-dtypes,evaluate}.test.ts',
   '**/e2e/{evolve,faulty,fleet,hostile-text,import-problem,import-program,languages,lent-terminal,mcp}.test.ts',
