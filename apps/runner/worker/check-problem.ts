@@ -9,7 +9,7 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 import { installedProblem, parseCases } from '@flashcore/shared/kernels';
 import { loadReference } from './driver/reference.ts';
 import type { CheckProblemJob } from './messages/verifying.ts';
-import { endReferences } from './verify/own-reference.ts';
+import { endReference } from './verify/own-reference.ts';
 import { checkProblem } from './verify/problem-check.ts';
 
 const EXIT_WRONG_DEFINITION = 3;
@@ -31,5 +31,5 @@ try {
   process.stderr.write(`${error.message}\n`);
   process.exitCode = EXIT_WRONG_DEFINITION;
 } finally {
-  endReferences();
+  endReference();
 }

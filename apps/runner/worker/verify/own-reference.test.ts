@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
 import type { ProblemCase } from '@flashcore/shared/kernels';
-import { endReferences, ownReference } from './own-reference.ts';
+import { endReference, ownReference } from './own-reference.ts';
 
 const CASE: ProblemCase = {
   problem: 'doubled',
@@ -23,10 +23,11 @@ const SEVERAL = String.raw`head -c 216 >/dev/null; head -c 23 /dev/zero; printf 
 const READ = 'head -c 156 >/dev/null';
 const UNTIL_END = '[ "$(wc -c)" -eq 0 ]';
 
-afterEach(endReferences);
+afterEach(endReference);
 
+const SHELL = { program: '/bin/sh', env: { PATH: '/usr/bin:/bin' } };
 const asked = (script: string) =>
-  ownReference({ program: '/bin/sh', args: ['-c', script], env: { PATH: '/usr/bin:/bin' } }, CASE, {
+  ownReference({ ...SHELL, args: ['-c', script] }, CASE, {
     X: Uint16Array.of(0x3c00, 0x4000),
   });
 
@@ -35,6 +36,13 @@ test('ownReference() sends the cases that reference_main.cpp reads and returns i
   expect(await asked(script)).toEqual(new Map([['Y', { want: Float64Array.of(0, 0) }]]));
   // The same process answers the second case.
   expect(await asked(script)).toEqual(new Map([['Y', { want: Float64Array.of(0, 2) }]]));
+});
+
+test('ownReference() keeps no process without a box, where the end of a candidate would kill it', async () => {
+  const executor = { ...SHELL, args: ['-c', `${READ}; head -c 16 /dev/zero; echo; ${READ}`], mark: 'FLASHCORE_X=1' };
+  const zeros = new Map([['Y', { want: new Float64Array(2) }]]);
+  for (const inputs of [{ X: Uint16Array.of(1, 2) }, { X: Uint16Array.of(3, 4) }])
+    expect(await ownReference(executor, CASE, inputs)).toEqual(zeros);
 });
 
 test('ownReference() starts another process after one that gave too little', async () => {
@@ -46,7 +54,7 @@ test('ownReference() starts another process after one that gave too little', asy
 });
 
 test('ownReference() reads several outputs one after another, and sends int32 inputs', async () => {
-  const executor = { program: '/bin/sh', args: ['-c', SEVERAL], env: { PATH: '/usr/bin:/bin' } };
+  const executor = { ...SHELL, args: ['-c', SEVERAL] };
   const several: ProblemCase = {
     ...CASE,
     tensors: [

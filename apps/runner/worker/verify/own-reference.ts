@@ -15,8 +15,8 @@ const LIMIT_MS = 120_000;
 /** How long a process without cases is kept. Loading PyTorch takes seconds, and a process with it has 200 MB. */
 const IDLE_MS = 10_000;
 
-/** By their command lines. */
-const processes = new Map<string, ReferenceProcess>();
+/** The process of the last case, if it can answer another one. */
+let kept: { key: string; process: ReferenceProcess } | undefined;
 
 /**
  * Returns the expected outputs. Throws if the process does not return all of them; the message quotes its stderr. The
@@ -24,14 +24,17 @@ const processes = new Map<string, ReferenceProcess>();
  */
 export function ownReference(executor: Executor, computed: ProblemCase, inputs: TensorsByName): Promise<Answers> {
   const key = JSON.stringify(executor);
-  const process = processes.get(key) ?? new ReferenceProcess(executor, () => processes.delete(key));
-  processes.set(key, process);
-  return process.answers(computed, inputs);
+  if (kept?.key !== key) {
+    // Two processes may have the same cgroup, and the end of one kills both.
+    endReference();
+    kept = { key, process: new ReferenceProcess(executor) };
+  }
+  return kept.process.answers(computed, inputs);
 }
 
-/** Ends the processes that are kept. Until then this process cannot end by itself. */
-export function endReferences(): void {
-  for (const process of processes.values()) process.end();
+/** Ends the kept process. Until then this process cannot end by itself. */
+export function endReference(): void {
+  kept?.process.end();
 }
 
 /** A process that answers one case after another, as kernels/reference/reference_main.cpp describes. */
@@ -46,11 +49,9 @@ class ReferenceProcess {
   #answered: () => void = () => undefined;
   #idle: NodeJS.Timeout | undefined;
   #hasEnded = false;
-  readonly #onEnd: () => void;
 
-  constructor(executor: Executor, onEnd: () => void) {
+  constructor(executor: Executor) {
     this.#executor = executor;
-    this.#onEnd = onEnd;
     // The worker starts this process itself, like an executor, because only the judge may see a reference's inputs and
     // outputs.
     const child = spawn(executor.program, executor.args, { env: executor.env, stdio: 'pipe' });
@@ -85,7 +86,9 @@ class ReferenceProcess {
     const end = await Promise.race([answered, this.#closed]);
     clearTimeout(limit);
     if (end === undefined) {
-      this.#idle = setTimeout(() => this.end(), IDLE_MS).unref();
+      // Without a box, the end of a candidate kills all children of this process.
+      if (this.#executor.mark === undefined) this.#idle = setTimeout(() => this.end(), IDLE_MS).unref();
+      else this.end();
       return answersIn(this.#output.buffer, computed);
     }
     const said = this.#said === '' ? '' : `: ${this.#said.trim()}`;
@@ -102,7 +105,7 @@ class ReferenceProcess {
     this.#hasEnded = true;
     clearTimeout(this.#idle);
     const { mark, group } = this.#executor;
-    this.#onEnd();
+    if (kept?.process === this) kept = undefined;
     this.#child.kill('SIGKILL');
     if (group !== undefined) killGroup(group);
     if (mark !== undefined) killMarked(mark);
