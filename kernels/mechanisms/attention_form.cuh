@@ -3,7 +3,7 @@
 
 struct AttentionForm {
   int S, Skv;  // rows of Q and O, and rows of K and V
-  unsigned reciprocal;  // 2^32 over `group`, the heads of Q that share one of K and V, rounded up; 0 where none share
+  unsigned reciprocal;  // 2^32 / `group`, the heads of Q that share a head of K and V, rounded up; 0 where none share
   int causal;  // 1: row i sees only keys up to its diagonal
   int diagonal;  // row i sees keys 0 to i + diagonal; Skv without a mask
 

@@ -305,7 +305,7 @@ __device__ __forceinline__ void attention(const Element* __restrict__ Q, const E
     if (own_tile > 0) {
       cp_async_wait<T::STAGES - 2>();
       group_barrier<T>(
-          group);  // this tile has arrived for all warps, and all have read the one before: its stage may be refilled
+          group);  // this tile has arrived for all warps, and all have read the last one, so its stage may be refilled
       load_tile(own_tile - 1 + T::STAGES);
     }
     const int first_key = (own_tile * T::WARPS_KV + group) * T::BLOCK_KV;

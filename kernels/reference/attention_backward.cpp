@@ -1,6 +1,6 @@
 // The backward pass of attention on the CPU; attention_reference.h documents it. The first pass goes over query rows
-// and computes dQ, and each row's LSE and sum of O dO. The second pass goes over keys, computes the scores again, and
-// dK and dV from them. One thread therefore sums each element, in a fixed order.
+// and computes dQ, and each row's LSE and sum of O dO. The second pass goes over keys, recomputes the scores, and
+// computes dK and dV from them. So each element is summed by one thread, in a fixed order.
 #include "attention_reference.h"
 #include "attending.h"
 #include "attention_plan.h"
@@ -27,14 +27,14 @@ using Gradients = flashcore_attention_gradients;
 // One value per query row: [B, Hq, Sq].
 struct RowSums {
   std::vector<double> lse, delta;  // natural logarithm; sum of O dO
-  std::vector<double> delta_errors;  // how far a kernel's delta is off, at most; empty if no rounding is wanted
+  std::vector<double> delta_errors;  // of a kernel's delta, at most; empty if no rounding is wanted
 };
 
 bool wants_rounding(const Gradients& g) {
   return g.d_q.rounding || g.d_k.rounding || g.d_v.rounding || g.d_sinks_rounding;
 }
 
-// The squares of what rounding weights and gradients of scores to weight_dtype costs, in units of its roundoff.
+// Squared errors of weights and gradients of scores that are rounded to weight_dtype, in units of its roundoff.
 class RoundedWeights {
  public:
   explicit RoundedWeights(int weight_dtype) : to(roundoff_of(weight_dtype)) {}
@@ -42,7 +42,7 @@ class RoundedWeights {
   double weight(double each) const { return each == 0 ? 0 : square(std::max(each, to.smallest)); }
   double gradient(double weight, double each) const {
     if (weight == 0) return 0;
-    // A weight in fp32 that is not a normal number may be 0.
+    // Arithmetic may flush a subnormal fp32 weight to 0.
     return square(std::max({std::fabs(each), to.smallest, 0x1p-126 / to.unit * std::fabs(each / weight)}));
   }
 
@@ -50,7 +50,7 @@ class RoundedWeights {
     return sums.delta_errors.empty() ? 0 : 3 * square(sums.delta_errors[row] / to.unit);
   }
 
-  // Standard deviation of an element that is rounded to `out`, whose products have these squares of errors.
+  // Standard deviation of the error of an element that is rounded to `out`; `squares`: its products' squared errors.
   float of_element(double value, double squares, const Roundoff& out) const {
     const double stored = out.unit * std::max(std::fabs(value), out.smallest);
     return static_cast<float>(std::sqrt((stored * stored + to.unit * to.unit * (value * value + squares)) / 3));
@@ -91,7 +91,7 @@ class QueryGradients : Attending<Fp64> {
       const Row& row = rows[r];
       const Real* const weight = scores.elements(r);
       Real* const of_key = gradient.elements(r);
-      double delta = 0, sizes = 0;  // sizes: of the addends
+      double delta = 0, sizes = 0;  // sizes: the addends' magnitudes, summed
       for (int key = row.begin; key < row.end; ++key)
         if (weight[key] != 0) {
           delta += weight[key] * of_key[key];
@@ -116,7 +116,8 @@ class QueryGradients : Attending<Fp64> {
   Matrix<Real> dO, gradient, dQ, dQ_squares;
   RoundedWeights rounded;
 
-  // By how much a kernel's delta is off that reads O, or else adds up weights, whose addends have these `sizes`.
+  // The error of delta in a kernel that reads O, or in one that sums p dP, if kernels do not read O; `sizes` is the sum
+  // of |p dP|.
   double error_of_delta(const Row& row, const Real* d_o, double delta, double sizes) {
     constexpr double SUM_UNIT = 0x1p-21;  // 8 roundings in fp32
     if (!g.o.data) return SUM_UNIT * sizes;
@@ -224,8 +225,8 @@ class KeyGradients {
 
   struct Row {
     int64_t query, head, position;
-    int32_t begin, end;  // the keys of the task that masks let the row see
-    double delta, delta_square;  // delta_square: of its error, in units of the weights' roundoff
+    int32_t begin, end;  // the keys of the task that the masks let the row see
+    double delta, delta_square;  // delta_square: square of delta's error, in units of the weights' roundoff
   };
 
   const Plan& plan;
@@ -291,7 +292,7 @@ class KeyGradients {
       const int64_t begin = std::clamp<int64_t>(seen.begin - first_key, 0, keys),
                     end = std::clamp<int64_t>(seen.end - first_key, 0, keys);
       const size_t at = row_at(p, b, head, query);
-      const double of_delta = 9 * rounded.delta_square(sums, at);  // attention_reference.h has the reason
+      const double of_delta = 9 * rounded.delta_square(sums, at);  // 3 standard deviations: attention_reference.h
       rows[r] = {
           query,          head,    plan.position(b, query), static_cast<int32_t>(begin), static_cast<int32_t>(end),
           sums.delta[at], of_delta};

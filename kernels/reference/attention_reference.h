@@ -75,7 +75,7 @@ typedef struct {
 
   // Ragged batches. Null: every sequence has all Sq or Skv rows, from its batch entry's first on.
   const int32_t* query_offsets;  // [B + 1] ascending: b owns rows [b] to [b + 1] - 1 of Q, O and LSE (no batch stride)
-  const int32_t* key_offsets;  // [B + 1] the same of K and V; not together with a page table
+  const int32_t* key_offsets;  // [B + 1] the same for K and V; not together with a page table
   const int32_t* key_lengths;  // [B] keys of each sequence, from its first row on; later ones are padding
 
   // Paged cache. Key j of b is in row j % page_size of page page_table[b * most_pages + j / page_size].
@@ -84,7 +84,7 @@ typedef struct {
   int32_t page_size, most_pages;
 
   // Selected keys, instead of all: a query sees the keys in its row's list that masks allow; a key that is
-  // listed twice counts twice. int32 of [B, Hkv, Sq, most_selected], rows by query_offsets as Q's; -1: none.
+  // listed twice counts twice. int32 [B, Hkv, Sq, most_selected]; query_offsets apply as to Q; -1: none.
   flashcore_tensor selected;  // data null: all keys
   int32_t most_selected;
 
@@ -102,7 +102,7 @@ typedef struct {
   int64_t bias_key_stride;  // elements
   int32_t bias_dtype;
 
-  // Outputs; at least one value is wanted.
+  // Outputs; at least one `value` must not be null.
   flashcore_output o;  // [B, Hq, Sq, Dv]
   flashcore_output lse;  // [B, Hq, Sq]
   int32_t lse_base_2;  // not 0: log2(total) instead of the natural logarithm
@@ -129,9 +129,9 @@ int flashcore_attention_forward(const flashcore_attention* problem, int32_t thre
 typedef struct {
   flashcore_attention forward;  // without a page table; its outputs are not written and may be null
   flashcore_tensor d_o;  // [B, Hq, Sq, Dv]
-  flashcore_tensor o;  // [B, Hq, Sq, Dv], rounded, as kernels read it; data null: they do not
+  flashcore_tensor o;  // [B, Hq, Sq, Dv], rounded, as kernels read it; data null: kernels do not read it
   int32_t d_o_dtype, o_dtype;
-  // At least one value is wanted, and a rounding only with its value. Rows that no sequence owns stay untouched.
+  // At least one value must not be null; a rounding needs its value. Rows that no sequence owns stay untouched.
   flashcore_output d_q;  // [B, Hq, Sq, D]
   flashcore_output d_k;  // [B, Hkv, Skv, D], summed over the query heads that read the key head; 0 for unseen keys
   flashcore_output d_v;  // [B, Hkv, Skv, Dv]
@@ -171,7 +171,7 @@ typedef struct {
   int32_t lse_base_2;  // not 0: LSE of the parts and of the result are log2, instead of natural logarithms
   int32_t output_dtype;  // to which a kernel rounds O; read if O's rounding is wanted
   flashcore_output out_o;  // [B, H, S, Dv]
-  flashcore_output out_lse;  // [B, H, S]; at least one of the values is wanted
+  flashcore_output out_lse;  // [B, H, S]; at least one of the two values must not be null
 } flashcore_attention_parts;
 
 // O = sum of w_i O_i, w_i = exp(LSE_i - LSE), LSE = log(sum of exp(LSE_i)), in double precision. A

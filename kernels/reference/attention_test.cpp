@@ -336,7 +336,7 @@ double smallest_of(int dtype) {
   return is_fp8 ? 0 : 0x1p-126 / unit_of(dtype);
 }
 
-// Of the gradients, where fp8 has its own smallest normal number.
+// The squared error of rounding a gradient. Here fp8 has its own smallest normal number.
 double rounded_square(int dtype, double x) {
   const double least = dtype == FLASHCORE_DTYPE_FP8_E4M3   ? 0x1p-6
                        : dtype == FLASHCORE_DTYPE_FP8_E5M2 ? 0x1p-14
@@ -460,7 +460,7 @@ struct DrawnGradients {
     if (!any) g.d_q.value = d_q.data();
   }
 
-  // By how much delta is off; `sizes` is the sum of |p dP|.
+  // The error of a kernel's delta; `sizes` is the sum of |p dP|.
   double error_of_delta(const Drawn& d, int b, int head, int i, double delta, double sizes) const {
     if (!g.o.data) return 0x1p-21 * sizes;
     double sum = 0, magnitudes = 0;
@@ -1065,7 +1065,7 @@ bool rounding_tells_dropped_keys() {
   return good;
 }
 
-// A backward pass in fp16: how many bits of P and dS it keeps for its last three products, and what it does wrong.
+// A backward pass in fp16: how many bits of P and dS its last three products use, and whether it subtracts delta.
 struct BackwardKernel {
   const char* about;
   int weight_bits = 11, score_bits = 11;
@@ -1084,7 +1084,7 @@ struct GradientErrors {
   double of_tolerance = 0;  // the worst element, where 1 is the tolerance `parity` of problems/attention_backward
 };
 
-// Goes back from an O that was rounded to fp16, for one head.
+// Computes the gradients of one head from an O that was rounded to fp16.
 GradientErrors gradient_errors(const BackwardKernel& kernel, uint32_t seed) {
   constexpr int S = 48, KEYS = 80, D = 64, ROWS_TOGETHER = 16;
   Random random(seed);

@@ -51,8 +51,8 @@ int flashcore_max_abs_error(int32_t dtype, const void* got, const double* want, 
 // head, the root of the mean of ((got - want) / rounding)^2 over the block's finite elements.
 // Writes the largest to out[0], and the index of its block's first element to out[1].
 //   rounding       [heads, S, D], of flashcore_reference_with_rounding()
-//   least_rows     a block of fewer rows counts as this many, of which the others are right: the errors of a row may be
-//                  few random numbers, as those of dQ are where keys are alike
+//   least_rows     a block of fewer rows is averaged over this many, as if the missing rows were exact, because a row's
+//                  errors may follow from few random numbers, as those of dQ do where keys are alike
 int flashcore_rounding_ratio(int32_t dtype, const void* got, const double* want, const float* rounding, int32_t heads,
                              int32_t S, int32_t D, int32_t least_rows, double* out);
 

@@ -20,7 +20,7 @@ constexpr int READY = 1, DS_WRITTEN = 2, DQ_WRITTEN = 3;  // named barriers; DQ_
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr int NEVER = 1 << 30;  // a query after all others
 
-// How a CTA is cut: two consumer warpgroups with 64 keys each, and a producer.
+// How a CTA divides its work: two consumer warpgroups with 64 keys each, and a producer.
 template <int HEAD_DIM_, int BLOCK_Q_>
 struct Cut {
   static constexpr int HEAD_DIM = HEAD_DIM_, BLOCK_Q = BLOCK_Q_, CONSUMERS = 2, BLOCK_KV = CONSUMERS * WGMMA_M;
@@ -34,8 +34,8 @@ struct Cut {
   static constexpr int SCORES = BLOCK_Q / 2, OUTPUTS = HEAD_DIM / 2;  // accumulators per thread
   static constexpr int Q_PANEL_BYTES = BLOCK_Q * PANEL_ROW_BYTES, KV_PANEL_BYTES = BLOCK_KV * PANEL_ROW_BYTES;
   static constexpr int Q_BYTES = PANELS * Q_PANEL_BYTES, KV_BYTES = PANELS * KV_PANEL_BYTES;
-  // dS^T is [BLOCK_KV][BLOCK_Q] in panels of 64 queries. A warpgroup computes 64 x 64 of dQ from it: HEAD_DIM 128, one
-  // panel of columns, HEAD_DIM 64, one panel of queries.
+  // dS^T is [BLOCK_KV][BLOCK_Q] in panels of 64 queries. A warpgroup computes 64 x 64 of dQ from it: one panel of
+  // columns if HEAD_DIM is 128, one panel of queries if it is 64.
   static constexpr int DS_BYTES = BLOCK_Q / PANEL * KV_PANEL_BYTES;
   static constexpr bool SPLITS_COLUMNS = BLOCK_Q == WGMMA_M;
   static_assert(CONSUMERS * 2 * WGMMA_M * HEAD_DIM * 4 <= 2 * KV_BYTES + 2 * STAGES * Q_BYTES);  // see add_to_sums
@@ -74,24 +74,24 @@ struct Barriers {
   }
 };
 
-// A launch's arguments. Heads of all batches are in a row, or with BSHD as head_layout.cuh says.
+// A launch's arguments. The heads of all batches follow one another; with BSHD, head_layout.cuh describes the layout.
 struct Problem {
   const CUtensorMap *Q_map, *K_map, *V_map, *dO_map;  // [heads][rows][HEAD_DIM]
   const float *LSE, *delta;  // [heads][queries of whole tiles]; LSE in log2 units
   float* dQ_sums;  // [heads][tiles of queries][CONSUMERS][DQ_OUTPUTS / 4][WARPGROUP][4]: as a warpgroup holds them
   float* dKV_sums;  // of dV, then of dK: [kv_heads][tiles of keys][CONSUMERS][OUTPUTS / 4][WARPGROUP][4]
   Element *dK, *dV;  // [kv_heads][Skv][HEAD_DIM]
-  int shares, S, Skv;  // a share has the `group` heads of Q that use one head of K and V
-  int group, sharers;  // `sharers` shares have one head of K and V; if more than 1, they add dK and dV in dKV_sums
+  int shares, S, Skv;  // a share is `group` heads of Q that use the same head of K and V
+  int group, sharers;  // `sharers` shares use the same head of K and V; if more than 1, they add up dK, dV in dKV_sums
   int diagonal;  // query i sees keys 0 to i + diagonal; Skv without a mask
   int section_shares, last_shares;  // see Work
   float scale;
   int H, Hkv;  // heads per batch, of Q, and of K and V; only BSHD uses them
 };
 
-// A CTA's work: 128 keys of one head, and the tiles of queries that see any of them, of each head of Q in a share. Works
-// are ordered by sections of shares, whose Q, dO and dQ then stay in L2; in a section, the first keys, which under a
-// causal mask most queries see, come first. The last section has enough works for the short ones to fill the gaps.
+// A CTA's work item: 128 keys of one head and, for each head of Q in a share, the tiles of queries that see such a key.
+// Items are ordered in sections of shares, so that a section's Q, dO and dQ stay in L2. A section begins with the first
+// keys, which most queries see under a causal mask. The last section has enough items for short ones to fill the gaps.
 template <class C>
 struct Work {
   int share, kv_head, first_key, first_tile, q_tiles;
@@ -111,7 +111,7 @@ struct Work {
   }
 };
 
-// The position of a loop over a work's tiles of queries: the head, the tile and the stage.
+// A position in the loop over the tiles of queries of a work item: the head, the tile and the stage.
 template <class C>
 struct Place : RingPlace<C::STAGES> {
   const Work<C>& work;
@@ -126,7 +126,7 @@ struct Place : RingPlace<C::STAGES> {
   __device__ __forceinline__ int tile_of_all() const { return head * work.q_tiles + tile; }
 };
 
-// Called by one thread. Copies K and V once, then Q and dO with LSE and delta of their rows.
+// Called by one thread. Copies K and V once, and tiles of Q and dO with LSE and delta of their rows.
 template <class C>
 __device__ __forceinline__ void produce(const Problem& problem, const Work<C>& work, uint32_t smem,
                                         const Barriers<C>& barriers) {
@@ -156,7 +156,7 @@ __device__ __forceinline__ void produce(const Problem& problem, const Work<C>& w
   }
 }
 
-// Starts scores = own 64 keys times the rows of a tile of queries: S^T = K Q^T, dP^T = V dO^T.
+// Starts scores = this warpgroup's 64 keys times the rows of a tile of queries: S^T = K Q^T, dP^T = V dO^T.
 template <class C>
 __device__ __forceinline__ void start_scores(float (&scores_rmem)[C::SCORES], uint32_t keys_smem, uint32_t tile_smem) {
   const uint64_t keys = wgmma_descriptor(keys_smem), tile = wgmma_descriptor(tile_smem);
@@ -200,7 +200,7 @@ __device__ __forceinline__ void start_dQ(float (&dQ_rmem)[C::DQ_OUTPUTS], uint32
   wgmma_commit();
 }
 
-// 64 by 16 accumulators as the A operand of a product's step, rounded to elements.
+// Rounds 64 x 16 accumulators to elements, as the A operand of one step of a product.
 template <int COUNT>
 __device__ __forceinline__ void round_weights(uint32_t (&weights_rmem)[4], const float (&scores_rmem)[COUNT],
                                               int step) {
@@ -209,8 +209,8 @@ __device__ __forceinline__ void round_weights(uint32_t (&weights_rmem)[4], const
     weights_rmem[i] = pack_elements(scores_rmem[8 * step + 2 * i], scores_rmem[8 * step + 2 * i + 1]);
 }
 
-// 64 rows of an output from a warpgroup's accumulators, in 16-byte stores: four lanes hold eight columns of a row two by
-// two and trade them for eight in a row. row: this lane's first; its other is 8 further.
+// Stores 64 rows of an output from a warpgroup's accumulators, 16 bytes at a time: four lanes each hold two of every
+// eight columns, and exchange them so that each has eight adjacent ones. row: this lane's first; it has row + 8, too.
 template <int COLUMNS>
 __device__ __forceinline__ void store_rows(const float (&rows_rmem)[COLUMNS / 2], float factor, Element* to,
                                            size_t row_elements, int row, int rows) {
@@ -242,7 +242,7 @@ __device__ __forceinline__ void store_rows(const float (&rows_rmem)[COLUMNS / 2]
     }
 }
 
-// Adds a warpgroup's 64 rows of dV and dK to those of its work's sharers. All of the CTA's shared memory is free by then.
+// Adds a warpgroup's 64 rows of dV and dK to the sums of all sharers. By then the CTA's whole shared memory is free.
 template <class C>
 __device__ __forceinline__ void add_to_sums(const float (&dV_rmem)[C::OUTPUTS], const float (&dK_rmem)[C::OUTPUTS],
                                             const Problem& problem, const Work<C>& work, unsigned char* smem,
@@ -270,19 +270,19 @@ __device__ __forceinline__ void add_to_sums(const float (&dV_rmem)[C::OUTPUTS], 
   if (thread == 0) bulk_wait_read();
 }
 
-// A warpgroup's dK and dV of its 64 keys. P_ij = exp(scale Q_i . K_j - LSE_i), dS_ij = P_ij (dO_i . V_j - delta_i);
+// Computes dK, dV of a warpgroup's 64 keys. P_ij = exp(scale Q_i . K_j - LSE_i), dS_ij = P_ij (dO_i . V_j - delta_i);
 // dQ_i = scale * sum of dS_ij K_j, dK_j = scale * sum of dS_ij Q_i, dV_j = sum of P_ij dO_i.
-// All is transposed, keys by queries, so that P and dS are A operands in registers. While the warpgroup turns S into P,
-// the tensor cores compute dP and begin dV; while it turns dP into dS, they go on with dV and begin dK; while it stores
-// dQ, they compute the next tile's S. Their operands keep shared memory busy, so what a warp stores or reads there takes
-// long: it reads a step's figures a step ahead, and the fence after dQ's stores comes once they are done.
+// Scores are transposed (keys by queries), so that P and dS are A operands in registers. While the warpgroup turns S
+// into P, the tensor cores compute dP and begin dV; while it turns dP into dS, they continue dV and begin dK; while it
+// stores dQ, they compute the next tile's S. Their operands keep shared memory busy, so a warp's own accesses are slow:
+// it loads LSE and delta a step ahead, and the fence after dQ's stores comes late, when the stores are done.
 template <class C>
 __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& work, unsigned char* smem,
                                         const Barriers<C>& barriers) {
   const int consumer = __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0) - 1;
   const int thread = threadIdx.x % WARPGROUP, warp = thread / WARP, lane = threadIdx.x % WARP;
   const int own_rows = consumer * WGMMA_M;  // in the CTA's tile of keys
-  const int key = work.first_key + own_rows + warp * 16 + (lane >> 2);  // this lane's first; its other is 8 further
+  const int key = work.first_key + own_rows + warp * 16 + (lane >> 2);  // this lane's first key; it also has key + 8
   const int last_key = work.first_key + own_rows + WGMMA_M - 1;
   const uint32_t K_smem = smem_address(smem), own_K_smem = K_smem + own_rows * PANEL_ROW_BYTES,
                  own_V_smem = own_K_smem + C::V_OFFSET, Q_smem = K_smem + C::Q_OFFSET, dO_smem = K_smem + C::DO_OFFSET;
@@ -296,13 +296,13 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
   float dQ_rmem[C::DQ_OUTPUTS];
   float2 LSE_rmem[C::Q_STEPS][2], delta_rmem[C::Q_STEPS][2];
   uint32_t P_rmem[C::Q_STEPS][4], dS_rmem[C::Q_STEPS][4];
-  bool dO_there;  // the latest state seen of the next dO_full
+  bool dO_there;  // whether the next dO_full was complete when last checked
 
   const auto start_S = [&] {
     mbarrier_wait(barriers.Q_full(place.stage), place.parity);
     start_scores<C>(S_rmem, own_K_smem, Q_smem + place.stage * C::Q_BYTES);
   };
-  // LSE or delta of a step's queries: of columns 2 (lane & 3), the next, and those 8 further.
+  // Loads LSE or delta of a step's queries c, c + 1, c + 8 and c + 9, where c = 2 (lane & 3).
   const auto load_figures = [&](float2(&figures_rmem)[2], int kind, int step) {
 #pragma unroll
     for (int n = 0; n < 2; ++n)
@@ -342,8 +342,8 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
     round_weights(P_rmem[step], S_rmem, step);
     start_gradient<C>(dV_rmem, P_rmem[step], dO_smem + place.stage * C::Q_BYTES, step);
   };
-  // P of a tile whose S and dP have been started, and the first steps of dV; dP has come, too, when it ends. `add_dQ` is
-  // called in between.
+  // Computes P of a tile whose S and dP have been started, and starts the first steps of dV. Calls `add_dQ` on the way.
+  // When it returns, dP is complete.
   const auto weigh = [&](const auto& add_dQ) {
     wgmma_wait<1>();
     wgmma_hold(S_rmem);
@@ -365,7 +365,7 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
     wgmma_wait<1>();
     wgmma_hold(dP_rmem);
   };
-  // Computes dS of the tile, and the other steps of dV, dK and dQ.
+  // Computes dS of the tile, and starts dK, dQ and the other steps of dV.
   const auto go_back = [&] {
 #pragma unroll
     for (int step = 0; step < C::Q_STEPS; ++step) {
@@ -386,7 +386,7 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
     if (thread == 0) bulk_wait_read();
     // Both warpgroups have written dS, and have read the buffer that the next step writes to.
     named_barrier_sync(DS_WRITTEN, C::CONSUMER_THREADS);
-    wgmma_wait<1>();  // the early steps no longer need P's registers
+    wgmma_wait<1>();  // the early steps of dV no longer need P's registers
     start_dQ<C>(dQ_rmem, dQ_dS_smem + place.stage * C::DS_BYTES, dQ_K_smem);
   };
   unsigned char* const own_dQ = smem + C::DQ_OFFSET + consumer * C::DQ_BYTES;
@@ -411,8 +411,8 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
     }
   };
 
-  // Each turn of the loop begins with S and dP of a tile and ends with those of the next: only dV, which nothing in the
-  // loop reads, is then in flight. Otherwise ptxas would serialise all products.
+  // An iteration begins when S and dP of a tile are complete and ends when those of the next tile are. Then only dV,
+  // which nothing in the loop reads, is in flight. Otherwise ptxas would serialise all products.
   if (const int steps = work.steps(problem); steps > 0) {
     mbarrier_wait(barriers.K_full(), 0);
     start_S();
@@ -466,15 +466,15 @@ __device__ __forceinline__ void gradients(const Problem& problem) {
   }
 }
 
-// Before: delta = dO . O per row, the gradient that reaches all logits of the row through its normaliser; LSE in log2
-// units; zeros for all sums. HEAD_DIM / 8 lanes per row. Rows that fill up a head's last tile get no weight.
+// First launch: delta = dO . O per row, the gradient that reaches all logits of the row through its normaliser; LSE in
+// log2 units; zeros for all sums. HEAD_DIM / 8 lanes per row. Rows that only pad a head's last tile get no weight.
 extern "C" __global__ void __launch_bounds__(ROWS_THREADS)
     backward_hopper_delta(const Element* __restrict__ O,  // [heads, S, HEAD_DIM]
                           const Element* __restrict__ dO,  // [heads, S, HEAD_DIM]
                           const float* __restrict__ LSE,  // [heads, S]
                           float* __restrict__ LSE_log2, float* __restrict__ delta,  // [heads, padded_S]
-                          float* __restrict__ dQ_sums,  // [heads, padded_S, HEAD_DIM] in another order
-                          float4* __restrict__ dKV_sums, int dKV_fours,  // their number, if shares add dK and dV
+                          float* __restrict__ dQ_sums,  // heads * padded_S * HEAD_DIM, see Problem
+                          float4* __restrict__ dKV_sums, int dKV_fours,  // float4s; 0 unless shares add up dK, dV
                           int heads, int S, int padded_S, int D, int H) {
   for (int i = blockIdx.x * ROWS_THREADS + threadIdx.x; i < dKV_fours; i += gridDim.x * ROWS_THREADS)
     dKV_sums[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -503,7 +503,7 @@ extern "C" __global__ void __launch_bounds__(ROWS_THREADS)
   LSE_log2[row] = real ? LSE[size_t(head) * S + query] * LOG2_E : INFINITY;
 }
 
-// The sums of a warpgroup in its own order: 64 rows of `COUNT * 2` columns.
+// Loads a warpgroup's sums, 64 rows of COUNT * 2 columns, in the order in which its lanes hold them.
 template <int COUNT>
 __device__ __forceinline__ void load_sums(float (&sums_rmem)[COUNT], const float* sums) {
 #pragma unroll
@@ -513,10 +513,10 @@ __device__ __forceinline__ void load_sums(float (&sums_rmem)[COUNT], const float
   }
 }
 
-// This lane's first row among the 64 that its warpgroup has summed.
+// This lane's first row of the 64 rows whose sums its warpgroup has loaded.
 __device__ __forceinline__ int first_row() { return threadIdx.x % WARPGROUP / WARP * 16 + threadIdx.x % WARP / 4; }
 
-// After: dQ = scale times its sums. A CTA has a tile of queries, each warpgroup the 64 x 64 that one has summed.
+// Third launch: dQ = scale times its sums. A CTA has a tile of queries, a warpgroup the 64 x 64 that one summed before.
 template <class C>
 __device__ __forceinline__ void round_dQ(const float* dQ_sums, Element* dQ, int S, int q_tiles, float scale, int H) {
   const int head = blockIdx.x / q_tiles, tile = blockIdx.x % q_tiles, part = threadIdx.x / WARPGROUP;
@@ -527,7 +527,7 @@ __device__ __forceinline__ void round_dQ(const float* dQ_sums, Element* dQ, int 
   store_rows<WGMMA_M>(dQ_rmem, scale, dQ + rows.first + (C::SPLITS_COLUMNS ? part * WGMMA_M : 0), rows.stride, row, S);
 }
 
-// After, if shares have added them up: dV and, in the second row of CTAs, dK. A CTA has a tile of keys.
+// Fourth launch, if shares added up dK, dV: the first row of CTAs rounds dV, the second dK. A CTA has a tile of keys.
 template <class C>
 __device__ __forceinline__ void round_dKV(const float* dKV_sums, Element* dK, Element* dV, int Skv, int kv_tiles,
                                           float scale, int Hkv) {
@@ -540,7 +540,7 @@ __device__ __forceinline__ void round_dKV(const float* dKV_sums, Element* dK, El
                           rows.stride, tile * C::BLOCK_KV + part * WGMMA_M + first_row(), Skv);
 }
 
-// The entries of a head dimension, with threads and bytes checked against the manifest's launch.
+// Defines the entries of a head dimension; asserts that they have the threads and bytes of the launches in kernel.yaml.
 #define BACKWARD_HOPPER_ENTRIES(D, CUT, LAUNCHED_BYTES)                                                             \
   static_assert(CUT::THREADS == GRADIENT_THREADS && CUT::BLOCK_KV == BLOCK_KEYS);                                   \
   static_assert(CUT::SMEM_BYTES == (LAUNCHED_BYTES) && CUT::CONSUMER_THREADS == ROWS_THREADS);                      \

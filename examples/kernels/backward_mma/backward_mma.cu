@@ -18,13 +18,13 @@ struct Cut {
   static constexpr int THREADS = OWN_ROWS / MMA_M * WARP;
   static constexpr int COLUMNS = TILE_ROWS / MMA_N, D_STEPS = HEAD_DIM / MMA_K, D_TILES = HEAD_DIM / MMA_N;
   static constexpr int ROW_BYTES = HEAD_DIM * 2, OWN_BYTES = OWN_ROWS * ROW_BYTES, TILE_BYTES = TILE_ROWS * ROW_BYTES;
-  // Rows per stage in two tensors. For queries, LSE and delta follow all stages.
+  // A stage has rows of two tensors. If they are queries, their LSE and delta come after all stages.
   static constexpr int STAGE_BYTES = 2 * TILE_BYTES, FIGURES_BYTES = OWNS_KEYS ? 8 * TILE_ROWS : 0;
   static constexpr int SMEM_BYTES = 2 * OWN_BYTES + STAGES * (STAGE_BYTES + FIGURES_BYTES);
 };
 
 struct Form {
-  int S, Skv, group;  // `group` heads of Q share one of K and V
+  int S, Skv, group;  // `group` heads of Q share a head of K and V
   int causal, diagonal;  // query i sees keys 0 to i + diagonal; Skv without a mask
 
   __device__ __forceinline__ bool sees(int query, int key) const { return key < Skv && key <= query + diagonal; }
@@ -77,7 +77,7 @@ __device__ __forceinline__ void add_rows(float (&gradient_rmem)[C::D_TILES][4],
   }
 }
 
-// Stores the warp's rows of a gradient through its own rows of a tile, in 16-byte stores.
+// Stores the warp's rows of a gradient, 16 bytes at a time, by way of its own rows of a tile in shared memory.
 template <class C>
 __device__ __forceinline__ void store_gradient(Element* gradient, const float (&gradient_rmem)[C::D_TILES][4],
                                                float factor, unsigned char* own_tile, int first_row, int warp_row,
@@ -114,7 +114,7 @@ __device__ __forceinline__ void gradients(const Tensors& tensors, const Form& fo
   const int first_own = (!OWNS_KEYS && form.causal ? gridDim.y - 1 - blockIdx.y : blockIdx.y) * C::OWN_ROWS;
   const size_t own_head = size_t(blockIdx.x) * own_rows * C::HEAD_DIM;
 
-  // Tiles of the other side that any own row needs. Keys need those of each head in their group.
+  // The tiles of the other side that any own row needs; if keys are owned, those of every head in their group.
   const int heads = OWNS_KEYS ? form.group : 1;
   const size_t first_head = OWNS_KEYS ? size_t(blockIdx.x) * form.group : blockIdx.x / form.group;
   const int rows_begin = OWNS_KEYS ? max(0, first_own - form.diagonal) / C::TILE_ROWS * C::TILE_ROWS : 0;
@@ -159,7 +159,7 @@ __device__ __forceinline__ void gradients(const Tensors& tensors, const Form& fo
   const float scale_log2 = scale * LOG2_E;
   for (int tile = 0; tile < tiles; ++tile) {
     cp_async_wait<0>();
-    __syncthreads();  // this tile has landed for all, and all have read the one before: its stage may be refilled
+    __syncthreads();  // this tile has arrived for all warps, and all have read the last one, so its stage is free
     if (tile + 1 < tiles) {
       load_tile(tile + 1);
       if (OWNS_KEYS && threadIdx.x < C::TILE_ROWS)
@@ -207,7 +207,7 @@ __device__ __forceinline__ void gradients(const Tensors& tensors, const Form& fo
     store_next_figures();
   }
   cp_async_wait<0>();
-  __syncthreads();  // without a tile, copies of own rows may still arrive
+  __syncthreads();  // if there was no tile, copies of own rows may still be in flight
   if constexpr (C::HAS_DS)
     store_gradient<C>((OWNS_KEYS ? tensors.dK : tensors.dQ) + own_head, gradient_rmem, scale, smem, first_own, warp_row,
                       own_rows, lane);
@@ -238,7 +238,7 @@ extern "C" __global__ void __launch_bounds__(DELTA_THREADS)
   if (row < rows && chunk == 0) delta[row] = sum;
 }
 
-// An entry, with its threads and bytes checked against the manifest's launch.
+// Defines an entry; asserts that its tiling has the threads and bytes of the launch in kernel.yaml.
 #define BACKWARD_MMA_ENTRY(NAME, CUT, LAUNCHED_THREADS, LAUNCHED_BYTES)                                              \
   static_assert(CUT::THREADS == (LAUNCHED_THREADS) && CUT::SMEM_BYTES == (LAUNCHED_BYTES));                          \
   extern "C" __global__ void __launch_bounds__(LAUNCHED_THREADS, 1) NAME(                                            \

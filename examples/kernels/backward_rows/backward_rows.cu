@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
                 Element* __restrict__ dQ,  // [B, H, S, D]
                 int rows,  // B * H * S
                 int queries, int keys, int D,
-                int group,  // heads of Q that share one of K and V
+                int group,  // heads of Q that share a head of K and V
                 float scale, int causal) {
   const int row = blockIdx.x * NUM_WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= rows) return;

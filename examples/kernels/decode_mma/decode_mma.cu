@@ -2,7 +2,7 @@
 // Limits: fp16 or bf16, HEAD_DIM 64, 128 or 256, any lengths, sm_80 or later.
 #include "mechanisms/stream_decode.cuh"
 
-// An entry, with its threads and bytes checked against the manifest's launch.
+// Defines an entry; asserts that its tiling has the threads and bytes of the launch in kernel.yaml.
 #define DECODE_MMA_ENTRY(NAME, CUT, CTAS, LAUNCHED_THREADS, LAUNCHED_BYTES)                                        \
   static_assert(register_rows::Tiling<CUT>::THREADS == (LAUNCHED_THREADS) &&                                       \
                 register_rows::Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));                                       \

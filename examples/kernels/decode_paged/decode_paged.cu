@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
                  float* __restrict__ LSE,  // [B, H, S]
                  int rows,                 // B * S * H
                  int queries, int heads, int D,
-                 int group,  // heads of Q that share one of K and V
+                 int group,  // heads of Q that share a head of K and V
                  int page_size, int most_pages, float scale,
                  int window,       // how many keys before its own a query sees; -1: all
                  float softcap) {  // 0: no cap

@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
                 Element* __restrict__ O,          // [T, H, D]
                 float* __restrict__ LSE,          // [H, T]
                 int sequences, int tokens, int heads, int D,
-                int group,  // heads of Q that share one of K and V
+                int group,  // heads of Q that share a head of K and V
                 float scale, int causal,
                 int window,       // how many keys before its own a query sees; -1: all
                 float softcap) {  // 0: none
