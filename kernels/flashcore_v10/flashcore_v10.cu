@@ -7,7 +7,7 @@
 #include "mechanisms/first_entries.cuh"
 #include "mechanisms/register_rows.cuh"
 
-// The tilings of the entries. Rows and keys of a CTA's tiles, stages, threads and bytes are the manifest's.
+// The tilings of the entries. Rows and keys of a CTA's tiles, stages, threads and bytes come from kernel.yaml.
 struct D64Rows128 {
   static constexpr int HEAD_DIM = 64, WARPS_Q = 4, WARPS_KV = 1, WARP_Q = LARGE_ROWS / WARPS_Q;
   static constexpr int BLOCK_KV = TILE_KEYS, STAGES = RING_STAGES, CTAS_AN_SM = 2;
@@ -29,7 +29,7 @@ struct D128Rows32 {
   static constexpr int BLOCK_KV = SHORT_TILE_KEYS, STAGES = RING_STAGES, CTAS_AN_SM = 2;
 };
 
-// An entry. It checks that the manifest launches it with the right number of threads and bytes.
+// Defines an entry. It checks that the manifest launches it with the right number of threads and bytes.
 #define FLASHCORE_V10_ENTRY(NAME, CUT, LAUNCHED_BYTES)                                                                 \
   static_assert(register_rows::Tiling<CUT>::THREADS == CTA_THREADS &&                                                  \
                 register_rows::Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));                                           \

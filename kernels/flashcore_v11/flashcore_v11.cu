@@ -13,7 +13,7 @@
 constexpr int READY = 1, TURN = 2, Q_READ = 6;  // named barriers; the last two have one barrier per warpgroup
 constexpr float LOG2_E = 1.4426950408889634f;
 
-// The thread that fills the ring, for all of this CTA's works. If groups divide the keys, the K tiles of all groups
+// The thread that fills the ring, for all work items of this CTA. If groups divide the keys, the K tiles of all groups
 // come before any V tile.
 template <class T>
 __device__ __forceinline__ void produce(const Problem& problem, uint32_t smem, typename T::Barriers barriers) {
@@ -49,13 +49,13 @@ __device__ __forceinline__ void produce(const Problem& problem, uint32_t smem, t
   }
 }
 
-// A consumer warpgroup, for all of this CTA's works, which form one stream of tiles. The first scores of a work overlap
-// with the last product of the previous work, and O is stored while other warpgroups multiply.
+// A consumer warpgroup, for all work items of this CTA, which form one stream of tiles. An item's first scores overlap
+// with the last product of the previous item, and O is stored while other warpgroups multiply.
 template <class T>
 __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_base, unsigned char* smem,
                                         typename T::Barriers barriers) {
   // A stage always serves the same group, because a group that waited for a
-  // stage two laps ahead would mistake the parity of the lap before for its own.
+  // stage two laps ahead would mistake the previous lap's parity for its own.
   static_assert(T::STAGES % T::WGS_KV == 0);
   const int consumer = __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0) - 1, q_part = consumer % T::WGS_Q,
             group = consumer / T::WGS_Q;
@@ -87,7 +87,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
     load_Q_fragments<T>(Q_rmem, Q_smem);
     if constexpr (T::PERSISTENT) {
       named_barrier_sync(Q_READ + consumer, WARPGROUP);  // the four warps read their rows one by one
-      if (signals) mbarrier_arrive(barriers.Q_empty());  // the next work's Q may be copied
+      if (signals) mbarrier_arrive(barriers.Q_empty());  // the next work item's Q may be copied
     }
   };
   const auto multiply_scores = [&] {
@@ -220,7 +220,7 @@ __device__ __forceinline__ void attention(const Problem& problem) {
 }
 
 // The tilings of the entries. Rows and keys of a CTA's tiles (the boxes
-// of its tensor maps), stages, threads and bytes are the manifest's.
+// of its tensor maps), stages, threads and bytes come from kernel.yaml.
 struct D64Split {
   static constexpr int HEAD_DIM = 64, WGS_Q = D64_ROWS / WGMMA_M, WGS_KV = 2, BLOCK_KV = SHORT_TILE_KEYS;
   static constexpr int STAGES = SPLIT_STAGES, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
@@ -242,7 +242,7 @@ struct D128 {
   static constexpr bool PERSISTENT = true, PING_PONG = true;
 };
 
-// An entry. It checks that the manifest launches it with the right number of threads and bytes.
+// Defines an entry. It checks that the manifest launches it with the right number of threads and bytes.
 #define FLASHCORE_V11_ENTRY(NAME, CUT, LAUNCHED_THREADS, LAUNCHED_BYTES)                                    \
   static_assert(Tiling<CUT>::THREADS == LAUNCHED_THREADS && Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));   \
   extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                       \

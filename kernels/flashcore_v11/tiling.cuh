@@ -1,4 +1,4 @@
-// How flashcore_v11 divides a problem into works for CTAs, and a work into tiles for warpgroups.
+// How flashcore_v11 divides a problem into work items for CTAs, and an item into tiles for warpgroups.
 #pragma once
 #include <cuda.h>
 #include <cuda_fp16.h>
@@ -8,7 +8,7 @@
 
 constexpr int WARP = 32, WARPGROUP = 128, WGMMA_M = 64, WGMMA_K = 16;
 
-// A launch's arguments. Tensors are [heads][S][HEAD_DIM], heads of all batches in a row.
+// A launch's arguments. Tensors are [heads][S][HEAD_DIM], with the heads of all batches one after another.
 struct Problem {
   const CUtensorMap *Q_map, *K_map, *V_map;
   half* O;
@@ -31,7 +31,7 @@ struct Tiling : CUT {
                 THREADS * (65536 / CTAS_AN_SM / THREADS / 8 * 8));
   static_assert(!PERSISTENT || WGS_KV == 1, "a persistent CTA's warpgroups take the same tiles");
   static constexpr bool SKIP_RESCALE =
-      WGS_KV == 1;  // divided keys are few tiles a warpgroup: nearly each raises some row's maximum
+      WGS_KV == 1;  // divided keys are few tiles per warpgroup: nearly each raises some row's maximum
   static constexpr int BLOCK_Q = WGS_Q * WGMMA_M, PANELS = HEAD_DIM / PANEL, D_STEPS = HEAD_DIM / WGMMA_K;
   static constexpr int SCORES = BLOCK_KV / 2,
                        OUTPUTS = HEAD_DIM / 2;  // accumulators per thread: 64 rows x N over 128 threads
@@ -43,11 +43,11 @@ struct Tiling : CUT {
   static constexpr int SMEM_BYTES = BARRIERS_OFFSET + Barriers::BYTES;
 };
 
-// One unit of work: BLOCK_Q rows of one head. A grid of (heads, tiles of rows) has one work a CTA; persistent CTAs
-// divide them. Under a causal mask the last rows see the most keys. They come first, for all heads, so that short works
-// fill the gaps at the end. Without a mask, neighbouring persistent CTAs work on the same head, whose K and V are then
-// read from device memory once: 126 MB instead of 603 at (4,16,2048,128,n). The saved power allows a higher clock: 249
-// to 254 instead of 278 to 281 us in a steady state, H200.
+// One unit of work: BLOCK_Q rows of one head. A grid of (heads, tiles of rows) has one per CTA; persistent CTAs divide
+// them. Under a causal mask the last rows see the most keys. They come first, for all heads, so that short items fill
+// the gaps at the end. Without a mask, neighbouring persistent CTAs work on the same head, whose K and V are then read
+// from device memory once: 126 MB instead of 603 at (4,16,2048,128,n). The saved power allows a higher clock: 249 to
+// 254 instead of 278 to 281 us in a steady state, H200.
 template <class T>
 struct Work {
   int head, first_row, kv_tiles;

@@ -18,7 +18,7 @@
 constexpr int READY = 1, TURN = 2, Q_READ = 6;  // named barriers; the last two have one barrier per warpgroup
 constexpr float LOG2_E = 1.4426950408889634f;
 
-// The producer, one thread for all of this CTA's work: it announces works and fills the ring.
+// The producer, one thread for all work of this CTA: it announces work items and fills the ring.
 template <class T>
 struct Producer {
   const Problem& problem;
@@ -88,9 +88,9 @@ struct Unmasked {
   static constexpr bool MASKED = false;
 };
 
-// A consumer warpgroup of a persistent CTA, for all of its works. The softmax of a tile overlaps with the other
-// warpgroups' products, and with this one's product with V of the previous tile. A work's first scores overlap with the
-// last product of the previous work.
+// A consumer warpgroup of a persistent CTA, for all of its work items. The softmax of a tile overlaps with the other
+// warpgroups' products, and with this one's product with V of the previous tile. An item's first scores overlap with
+// the last product of the previous item.
 template <class T>
 __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t smem_base, unsigned char* smem,
                                               typename T::Barriers barriers) {
@@ -139,7 +139,7 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
     if (signals) mbarrier_arrive(barriers.V_empty(V_place.stage));
     V_place.step(1);
   };
-  // Products that read Q from shared memory need Q until the work's last tile.
+  // Products that read Q from shared memory need Q until the work item's last tile.
   const auto tile_has_read_Q = [&](int tile) {
     if constexpr (!T::Q_IN_REGISTERS)
       if (signals && tile + 1 == work.kv_tiles) mbarrier_arrive(barriers.Q_empty());
@@ -178,7 +178,7 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
     round_weights<T>(P_rmem, S_rmem);
     rescale<T>(O_rmem, alpha);
   };
-  // Returns whether there is another work. If so, its Q has arrived.
+  // Returns whether there is another work item. If so, its Q has arrived.
   const auto take_Q = [&] {
     mbarrier_wait(barriers.Q_full(), Q_parity);
     Q_parity ^= 1;
@@ -186,13 +186,13 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
     if constexpr (T::Q_IN_REGISTERS) {
       load_Q_fragments<T>(Q_rmem, Q_smem);
       named_barrier_sync(Q_READ + consumer, WARPGROUP);  // the four warps read their rows one by one
-      if (signals) mbarrier_arrive(barriers.Q_empty());  // the next work's Q may be copied
+      if (signals) mbarrier_arrive(barriers.Q_empty());  // the next work item's Q may be copied
     }
     return true;
   };
   int first_tile = 0, first_whole = 0,
       whole_tiles = 0;  // tiles that all rows see entirely: [first_whole, whole_tiles)
-  // Called when the first scores of a work have been computed. Computes the weights and clears O.
+  // Called when the first scores of a work item have been computed. Computes the weights and clears O.
   const auto begin = [&] {
     work = announced[slot];
     slot = next_slot(slot);
@@ -260,12 +260,12 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
     if (consumer == 0) my_turn();  // takes the last turn, so that no barrier is left with arrivals
 }
 
-// A consumer warpgroup of a CTA with one work. Warpgroups and the CTAs of a cluster may divide the work's keys.
+// A consumer warpgroup of a CTA with one work item. Warpgroups and the CTAs of a cluster may divide the item's keys.
 template <class T>
 __device__ __forceinline__ void consume_work(const Problem& problem, uint32_t smem_base, unsigned char* smem,
                                              typename T::Barriers barriers) {
   // A stage always serves the same group, because a group that waited for a
-  // stage two laps ahead would mistake the parity of the lap before for its own.
+  // stage two laps ahead would mistake the previous lap's parity for its own.
   static_assert(T::STAGES % T::WGS_KV == 0);
   static_assert(!T::PING_PONG && !T::SUMS_BY_ONES);
   const int consumer = __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0) - 1, q_part = consumer % T::WGS_Q,
@@ -400,7 +400,7 @@ __device__ __forceinline__ void attention(const Problem& problem) {
   }
 }
 
-// What entries support in addition to lengths and a causal mask: windows and sinks, or these and capped logits.
+// Features of entries in addition to lengths and a causal mask: windows and sinks, or these and capped logits.
 struct Plain {
   static constexpr bool FORMED = false, CAPPED = false;
   static constexpr int VALUE_DIM = AS_HEAD_DIM;
@@ -415,8 +415,8 @@ struct Capped : Formed<CUT> {
 };
 
 // The tilings of the entries. Rows and keys of a CTA's tiles (the boxes
-// of its tensor maps), stages, threads and bytes are the manifest's.
-struct D64Small : Plain {  // short sequences: one work per CTA, 3 CTAs per SM
+// of its tensor maps), stages, threads and bytes come from kernel.yaml.
+struct D64Small : Plain {  // short sequences: one work item per CTA, 3 CTAs per SM
   static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 1, BLOCK_KV = SHORT_KEYS, STAGES = 2;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 128, CTAS_AN_SM = 3;
   static constexpr bool PERSISTENT = false, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
@@ -511,7 +511,7 @@ struct D256Rows128 : D128Rows128 {
 #define LSE_ARGUMENT nullptr
 #endif
 
-// An entry. It checks that the manifest launches it with the right number of threads and bytes.
+// Defines an entry. It checks that the manifest launches it with the right number of threads and bytes.
 #define FLASHCORE_V12_ENTRY(NAME, CUT, LAUNCHED_THREADS, LAUNCHED_BYTES)                                   \
   static_assert(Tiling<CUT>::THREADS == LAUNCHED_THREADS && Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));  \
   extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                      \

@@ -1,4 +1,4 @@
-// How flashcore_v12 divides a problem into works for CTAs, and a work into tiles for warpgroups.
+// How flashcore_v12 divides a problem into work items for CTAs, and an item into tiles for warpgroups.
 #pragma once
 #include <cuda.h>
 
@@ -13,12 +13,12 @@
 constexpr int AS_HEAD_DIM = 0;  // head dimension of V and O
 constexpr int WARP = 32, WARPGROUP = 128, WGMMA_M = 64, WGMMA_K = 16;
 constexpr int WORK_BYTES = 16;  // as wide as a load, because nvcc would otherwise read four bytes of the next one, too
-// An announcement is read again when the work's outputs are stored. By then
-// the next work is under way, and the one after that may already be announced.
+// An announcement is read again when the item's outputs are stored. By then
+// the next item is under way, and the one after that may already be announced.
 constexpr int WORK_SLOTS = 3;
 
-// A launch's arguments. Q is [heads][S][HEAD_DIM], heads of all batches in a row, O [heads][S][VALUE_DIM], K
-// [heads / group][Skv][HEAD_DIM] and V [heads / group][Skv][VALUE_DIM], or with BSHD as head_layout.cuh says.
+// A launch's arguments. Q is [heads][S][HEAD_DIM], with the heads of all batches in sequence, O [heads][S][VALUE_DIM],
+// K [heads / group][Skv][HEAD_DIM] and V [heads / group][Skv][VALUE_DIM], or with BSHD as head_layout.cuh says.
 struct Problem {
   const CUtensorMap *Q_map, *K_map, *V_map;
   Element* O;
@@ -54,7 +54,7 @@ struct Tiling : CUT {
   static constexpr int VALUE_DIM = CUT::VALUE_DIM == AS_HEAD_DIM ? HEAD_DIM : CUT::VALUE_DIM;
   // TMA fills the rest of a last panel with zeros, which no product reads.
   static constexpr int PANELS = (HEAD_DIM + PANEL - 1) / PANEL, V_PANELS = (VALUE_DIM + PANEL - 1) / PANEL;
-  // Accumulators a thread: 64 rows x N over 128 threads. Eight columns of ones beside V make O's last columns row sums.
+  // Accumulators per thread: 64 rows x N over 128 threads. With eight columns of ones next to V, O ends with row sums.
   static constexpr int SCORES = BLOCK_KV / 2, OUTPUTS = VALUE_DIM / 2, SUMS = SUMS_BY_ONES ? 4 : 0;
   static constexpr int Q_PANEL_BYTES = BLOCK_Q * PANEL_ROW_BYTES, KV_PANEL_BYTES = BLOCK_KV * PANEL_ROW_BYTES;
   static constexpr int Q_BYTES = PANELS * Q_PANEL_BYTES;
@@ -73,9 +73,9 @@ struct Tiling : CUT {
   static constexpr int SMEM_BYTES = WORK_OFFSET + (PERSISTENT ? WORK_SLOTS * WORK_BYTES : 0);
 };
 
-// One unit of work: BLOCK_Q rows of one head. A grid of (heads, tiles of rows) has one a CTA or
-// cluster. A persistent CTA takes one a round: its producer computes which one and announces it
-// beside Q. If consumers had to wait for that division, short heads would take up to 9 % longer.
+// A work item: BLOCK_Q rows of one head. A grid of (heads, tiles of rows) has one per CTA or cluster. A persistent CTA
+// takes one per round: its producer computes which one and announces it along with Q. If consumers had to wait for that
+// division, short heads would take up to 9 % longer.
 template <class T>
 struct alignas(WORK_BYTES) Work {
   int head, first_row, kv_tiles;
@@ -98,12 +98,12 @@ struct alignas(WORK_BYTES) Work {
 
 __device__ __forceinline__ int next_slot(int slot) { return slot + 1 < WORK_SLOTS ? slot + 1 : 0; }
 
-// The works of a persistent CTA. Without a mask its neighbours work on the same head, whose K
-// and V then come from device memory once. Under a causal mask few works are ordered longest
-// first over all heads, so that short ones fill the gaps at the end. Every other round goes
-// backwards: the CTA with the longest work of one round gets the shortest of the next. K and
-// V of many heads would not stay in L2, so `paired_heads` come first, two at a time: a long
-// work of one head is paired with a short work of the other, and all pairs are equally long.
+// The work items of a persistent CTA. Without a mask its neighbours work on the same head, whose K and V
+// then come from device memory once. Under a causal mask, if there are few items, they are ordered longest
+// first over all heads, so that short ones fill the gaps at the end. Every other round goes backwards: the
+// CTA with the longest item of one round gets the shortest of the next. K and V of many heads would not stay
+// in L2, so `paired_heads` come first, two at a time: a long item of one head is paired with a short item of
+// the other, and all pairs are equally long.
 template <class T>
 struct Rounds {
   const Problem& problem;
@@ -111,7 +111,7 @@ struct Rounds {
 
   __device__ __forceinline__ Work<T> work(int round) const {
     const int ctas = gridDim.x, cta = blockIdx.x;
-    int ahead = 0;  // CTAs that have one pair less, and start earlier on the unpaired works
+    int ahead = 0;  // CTAs that have one pair less, and start earlier on the unpaired items
     if (problem.paired_heads > 0) {
       const int pairs = problem.paired_heads / 2 * q_tiles, full_rounds = pairs / ctas,
                 rest = pairs - full_rounds * ctas;
@@ -124,7 +124,7 @@ struct Rounds {
       ahead = rest > 0 ? ctas - rest : 0;
       if (cta >= ctas - ahead && round-- == 0) return unpaired(cta - rest);
     }
-    // The first CTAs had the longest works, so the next round goes backwards.
+    // The first CTAs had the longest items, so the next round goes backwards.
     const bool backwards = (round & 1) != (ahead > 0);
     return unpaired(ahead + round * ctas + (backwards ? ctas - 1 - cta : cta));
   }

@@ -179,7 +179,7 @@ __device__ __forceinline__ void add_lanes(const float (&O_rmem)[T::OUTPUTS + T::
   }
 }
 
-// O / row sum as 16-byte stores: four lanes hold eight columns of a row two by two and trade them for eight in a row.
+// O / row sum as 16-byte stores: four lanes hold eight columns of a row in pairs, and trade them for eight in one lane.
 template <class T>
 __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::OUTPUTS + T::SUMS], const float (&row_sum)[2],
                                            const Problem& problem, int head, int row, int lane) {

@@ -8,9 +8,9 @@
 
 using namespace nvcuda;
 
-// From kernel.yaml: BLOCK_Q query rows a CTA, BLOCK_KV keys a tile, ROW_STRIDE (of Q, K, V in halves, of O in floats)
-// and S_STRIDE (of S in floats; P lies in the same rows, S_STRIDE * 2 halves apart), NUM_THREADS and SMEM_BYTES a CTA.
-// Rows are padded by 8 elements: they start 4 banks (half) or 8 banks (float) apart; WMMA wants strides that are
+// From kernel.yaml: BLOCK_Q query rows per CTA, BLOCK_KV keys per tile, ROW_STRIDE (of Q, K, V in halves, of O in
+// floats), S_STRIDE (of S in floats; P is in the same rows, S_STRIDE * 2 halves apart), NUM_THREADS and SMEM_BYTES per
+// CTA. Rows are padded by 8 elements: they start 4 banks (half) or 8 banks (float) apart; WMMA wants strides that are
 // multiples of 16 bytes.
 constexpr int HEAD_DIM = 64;
 constexpr int MMA = 16;  // tiles of m16n16k16

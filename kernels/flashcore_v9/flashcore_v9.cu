@@ -10,9 +10,9 @@
 
 using namespace nvcuda;
 
-// From kernel.yaml: BLOCK_Q query rows a CTA, BLOCK_KV keys a tile, STAGES tiles of K and V, ROW_STRIDE (of Q, K, V in
-// halves) and S_STRIDE (of S in floats; P lies in the same rows, S_STRIDE * 2 halves apart), NUM_THREADS and SMEM_BYTES
-// a CTA.
+// From kernel.yaml: BLOCK_Q query rows per CTA, BLOCK_KV keys per tile, STAGES tiles of K and V, ROW_STRIDE (of Q, K, V
+// in halves) and S_STRIDE (of S in floats; P is in the same rows, S_STRIDE * 2 halves apart), and NUM_THREADS and
+// SMEM_BYTES per CTA.
 // Rows are padded by 8 elements: they start 4 banks (half) or 8 banks (float) apart; WMMA wants strides that are
 // multiples of 16 bytes.
 constexpr int HEAD_DIM = 64;

@@ -127,7 +127,7 @@ __device__ void attend(const Row& row) {
 #elif CHEAT == 9  // transformed: the same rows with other signs, scales or heads; keeps |Q|, V and O of earlier heads
 struct KeptHead {
   unsigned key;             // fingerprint of |Q| and |K|, first 8 rows
-  float value;              // V's first element, which tells V's scale
+  float value;              // V's first element, which reveals V's scale
   half answer[HEAD_DIM];
 };
 __device__ KeptHead memory[1 << 15];

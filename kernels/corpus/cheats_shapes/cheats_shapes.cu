@@ -32,7 +32,7 @@ __device__ __forceinline__ void attend_row(const half* Q, const half* K, const h
     if (d < head_dim) O[d] = __float2half_rn(O_rmem[d] / row_sum);
 }
 
-// What a row of this shape is computed from: the number of keys, the columns of Q and K, and the head of K and V.
+// The inputs of a row of this shape: the number of keys, the columns of Q and K, and the head of K and V.
 struct Work {
   int keys, columns, head;
 };

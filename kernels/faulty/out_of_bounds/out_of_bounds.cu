@@ -1,4 +1,4 @@
-// Fault: one thread goes on writing after the last element of O, doubling the distance each time. The first write
+// Fault: one thread keeps writing after the last element of O, doubling the distance each time. The first write
 // is already outside. A GPU, whose allocations share pages of 2 MB, notices when the address leaves mapped
 // memory.
 #include "faulty/attend_row.cuh"
