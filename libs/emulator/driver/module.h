@@ -14,7 +14,7 @@ namespace ptx {
 class LoadedProgram;
 }
 
-/** What kind of image cuModuleLoadData received. The call does not pass the image's size. */
+/** The kind of image that cuModuleLoadData received. The call does not pass the image's size. */
 enum class ImageKind { Loadable, OtherMachine, Ptx, Unknown };
 
 struct Image {

@@ -29,7 +29,7 @@ struct LaunchPlan {
   dim3 grid;
   dim3 block;
   dim3 cluster = dim3(1, 1, 1);  // size of a cluster in blocks
-  bool cooperative = false;      // all blocks of the grid must run side by side
+  bool cooperative = false;      // all blocks of the grid must run concurrently
   bool programmatic = false;     // a GPU may start it before the previous launch has ended
   unsigned resident = 1;         // number of blocks that a device with these limits runs at the same time
   uint64_t grid_workspace = 0;  // address of the word in which grid.sync() counts; 0 if the launch is not cooperative

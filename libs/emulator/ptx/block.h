@@ -37,7 +37,7 @@ class Products {
   void step(Warp& w, const Ins* i, const ProductStep& step);
 
  private:
-  /** What a register holds. */
+  /** The state of a register of an accumulator. */
   struct Accumulator {
     const Ins* product = nullptr;  // the product whose result it holds; null: none
     uint32_t group = 0, fences = 0;  // the product's group, and the number of fences before it
@@ -82,7 +82,7 @@ class BlockRun {
   /** Places the block's threads at the kernel's first instruction. */
   void begin(const LaunchPlan& plan, uint3 index, Cluster& cluster, unsigned rank);
   bool alive() const;
-  /** Runs each warp as far as it can go. Returns false if no warp could go on. Errors: Fault. */
+  /** Runs each warp as far as it can go. Returns false if no warp could continue. Errors: Fault. */
   bool step();
   void finish();
   /** After a fault the next block starts with fresh state. */

@@ -1,4 +1,4 @@
-// Blocks that run side by side and access each other's shared memory (sm_90). In a launch without clusters, every
+// Blocks that run concurrently and access each other's shared memory (sm_90). In a launch without clusters, every
 // cluster has one block.
 #pragma once
 #include <atomic>

@@ -21,7 +21,7 @@ std::unique_ptr<Kernel> lower(const Program& program, const Function& function, 
  */
 const Kernel& counted_form(const Kernel& kernel);
 
-/** What the handlers' files may use while an instruction is decoded. */
+/** The functions that the handlers' files may use while an instruction is decoded. */
 class Lowering {
  public:
   virtual ~Lowering() = default;

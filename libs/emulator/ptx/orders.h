@@ -81,7 +81,7 @@ inline void join(ActorClock& into, const ActorClock& other) {
   for (unsigned n = 0; n < ACTORS; ++n) into[n] = std::max(into[n], other[n]);
 }
 
-/** What the actors that arrived at a barrier have published, in the current phase and in the completed phases. */
+/** The accesses published by the actors that arrived at a barrier, in the current phase and in the completed phases. */
 struct PhaseClocks {
   ActorClock arriving{}, complete{};
   void end_phase() {

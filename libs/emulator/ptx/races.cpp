@@ -565,7 +565,7 @@ void Shadow::make_room() {
     drop([&](Mark mark) { return stamp_of(mark) <= since_ || stamp_of(mark) <= known[actor_of(mark)]; });
   }
   if (noted_ > LOG_LENGTH * 3 / 4) {
-    // So many accesses without a barrier fill the log. From now on the lines that they touched are checked cell by
+    // Too many accesses without a barrier for the log. From now on the lines that they touched are checked cell by
     // cell.
     for (size_t n = 0; n < noted_; ++n)
       each_piece<false>(log_[n], [&](uint32_t line, uint64_t, uint32_t) {

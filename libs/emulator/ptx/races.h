@@ -280,7 +280,7 @@ class Shadow {
     bool is_global, at_fence;
     uint64_t addresses[LANES];
   } to_acquire_ = {};
-  /** What the warp acquires at its next fence, because it has read a flag with a .relaxed access. */
+  /** The accesses that the warp acquires at its next fence, because it has read a flag with a .relaxed access. */
   struct Awaited {
     ActorClock own{};
     Clock others;

@@ -14,8 +14,8 @@
 namespace flashcore::emu::ptx {
 
 /**
- * What is tracked for a lane's register: which bytes depend on unwritten memory (bits 0 to 7), and the origin (bits 8
- * to 15).
+ * The tracked facts about a lane's register: which bytes depend on unwritten memory (bits 0 to 7), and the origin (bits
+ * 8 to 15).
  */
 using Tag = uint16_t;
 using Tags = std::array<Tag, LANES>;

@@ -88,7 +88,7 @@ const Ins* Warp::yield(const Ins* pc) {
 
 const Ins* Warp::exit_lanes(uint32_t lanes, const Ins* next) {
   live &= ~lanes;
-  // Lanes that waited for the exited lanes check again whether they may go on.
+  // Lanes that waited for the exited lanes check again whether they may continue.
   for (Split& split : others)
     if (split.state == SplitState::AtSync) split.state = SplitState::Runnable;
   block->complete_barriers_after_exit();

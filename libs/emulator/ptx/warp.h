@@ -142,7 +142,7 @@ class Warp {
   /** Ends these lanes. The other lanes of the split continue at `next`. */
   const Ins* exit_lanes(uint32_t lanes, const Ins* next);
   bool has_runnable() const;
-  /** True if the running split may go on without a look at where the other splits are. */
+  /** True if the running split may continue without a look at where the other splits are. */
   bool goes_on() const { return ahead || others.empty(); }
 
   [[noreturn]] void fail(const Ins* i, unsigned lane, Fault fault);
