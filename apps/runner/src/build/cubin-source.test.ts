@@ -180,7 +180,7 @@ test.skipIf(missing('nvcc')).each(inFull(['sm_80', 'sm_90'], (arch) => arch === 
   },
 );
 
-/** What cuobjdump -sass prints, of these instructions. */
+/** The output of cuobjdump -sass for these instructions. */
 const listingOf = (...instructions: string[]) => ({
   text: Buffer.from(instructions.map((each) => `        /*0010*/                   ${each} ;    /* 0x0 */\n`).join('')),
 });

@@ -30,7 +30,7 @@ const MOST_NAMED = 8;
  */
 const MOST_UNUSED_BYTES = 64;
 const FEW_BYTES = /\.[bsu]8 [\w$%]+ ?(?:\[(\d{1,2})\] ?)?$/;
-/** What follows a variable's size up to the end of its declaration, if the declaration has no other variable. */
+/** The text from a variable's size to the end of its declaration, if the declaration has no other variable. */
 const ALONE = /^ ?(?:= ?(?:\{[^{};]{0,400}\}|[\w.+-]{1,40}) ?)?;/;
 
 /**

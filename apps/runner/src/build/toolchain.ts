@@ -242,7 +242,7 @@ export class Toolchain {
     ];
   }
 
-  /** Whether clang is listed: if nvcc is missing, or if a clang was asked because nvcc does not work. */
+  /** Whether clang is listed: if nvcc is missing, or if some clang was already queried because nvcc does not work. */
   #wantsClang(): boolean {
     return (
       toolPath('nvcc') === undefined || clangPaths().some((path) => this.#answers.known(path, PTX_ARCHS) !== undefined)

@@ -29,7 +29,7 @@ export interface AccountedPilot {
   work: { job: string; usedMs: (nowMs: number) => number } | undefined;
 }
 
-/** What the account needs to describe a cluster, apart from its own counts. */
+/** Everything else that the account needs to describe a cluster, apart from its own counts. */
 export interface FleetState {
   partitions: readonly PartitionSettings[];
   device: (partition: string) => Device | undefined;

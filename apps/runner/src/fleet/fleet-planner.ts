@@ -283,7 +283,7 @@ const givenUp = (deviceId: string, reason: string): FlashcoreError =>
 interface Relay {
   job: JobContext;
   variants: BuiltVariants | undefined;
-  /** What the gateway did for the job; undefined if the pilot builds the kernel. */
+  /** The part of the job that the gateway ran in advance; undefined if the pilot builds the kernel. */
   ahead: BuiltAhead | undefined;
 }
 

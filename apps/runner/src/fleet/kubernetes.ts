@@ -334,7 +334,7 @@ const pilotIn = ({ containerStatuses }: ListedPod['status']) =>
 
 const textOf = ({ reason, message }: { reason: string; message: string }): string => said([`${reason}: ${message}`]);
 
-/** What to do about a pilot that ended before it registered. */
+/** The remedy for a pilot that ended before it registered. */
 function remedyOf({ status }: ListedPod, file: KubernetesFile): string {
   const ended = pilotIn(status)?.terminated;
   if (!ended || status.reason !== '') return `Look at its pod: Kubernetes says ${textOf(status)}`;
@@ -409,7 +409,7 @@ class Api {
   }
 }
 
-/** What kubectl prints if the API server is unreachable or overloaded. Any other error is about the request. */
+/** Matches kubectl's output if the API server is unreachable or overloaded. Any other error is about the request. */
 const AWAY =
   /unable to connect|connection (?:to the server|refused|lost)|timed out|i\/o timeout|TLS handshake|EOF|stream error|etcdserver: |\((?:ServiceUnavailable|TooManyRequests|InternalError|Timeout|ServerTimeout)\)/i;
 /** The API server's reasons for refusing a request. The rest of such a message may match AWAY by chance. */

@@ -31,7 +31,7 @@ import type { ArtifactStore } from '../store/artifacts.ts';
 import type { SourceStore } from '../store/sources.ts';
 import type { Say } from './pilot-connection.ts';
 
-/** What a leased job uses of its pilot. */
+/** The parts of its pilot that a leased job uses. */
 export interface LeasedJobOptions {
   /** Client of the pilot's own runner. */
   local: RunnerClient;

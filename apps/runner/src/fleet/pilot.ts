@@ -17,7 +17,7 @@ import type { Logger } from '../log.ts';
 import { LeasedJob, type LeasedJobOptions } from './leased-job.ts';
 import { PilotConnection, type ConnectionEnd, GatewayUnreachable } from './pilot-connection.ts';
 
-/** What a pilot uses of the runner in its process. */
+/** The parts of the runner in its process that a pilot uses. */
 export interface PilotRunner extends Pick<LeasedJobOptions, 'sources' | 'artifacts' | 'owners' | 'assigned'> {
   /** Address of the runner, in a folder that is private to this user. */
   address: string;

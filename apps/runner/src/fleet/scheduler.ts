@@ -5,7 +5,7 @@ import { plainLine } from '@flashcore/shared/text';
 import type { FleetFile } from './fleet-file.ts';
 import { UNREACHABLE_EXITS } from './pilot-connection.ts';
 
-/** What the gateway needs of a cluster's scheduler. */
+/** The functions that the gateway needs from a cluster's scheduler. */
 export interface Scheduler {
   /** Submits a pilot of the partition, and returns the scheduler's id for it. Errors: SchedulerError. */
   submit(partition: string, token: string): Promise<string>;
@@ -72,5 +72,5 @@ export function unreachableRemedy(exitCode: number, { reach, tls_ca: authority }
 }
 
 const MAX_SAID = 300;
-/** What a scheduler's command printed, as one line of limited length. */
+/** The output of a scheduler's command, as one line of limited length. */
 export const said = (lines: readonly string[]): string => plainLine(lines.join(' ')).slice(0, MAX_SAID) || 'nothing';

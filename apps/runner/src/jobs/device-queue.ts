@@ -11,7 +11,7 @@ export interface QueuedDevice {
   /** Whether the store takes writes, so that a job's findings can be stored; default: always. */
   mayStart?: () => boolean;
   /**
-   * How many jobs run side by side; default: one. A gateway's device can run several: it is a partition of a cluster.
+   * How many jobs run at the same time; default: one. A gateway's device can run several: it is a partition of a cluster.
    */
   capacity?: (() => number) | undefined;
   elapsedMs?: (() => number) | undefined;

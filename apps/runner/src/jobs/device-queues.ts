@@ -7,7 +7,7 @@ import type { JobRun } from './job-run.ts';
 export interface DeviceQueuesOptions {
   /** The host's devices, the default first. */
   devices: () => DeviceDescription[];
-  /** How many jobs a device runs side by side; default: one. */
+  /** How many jobs a device runs at the same time; default: one. */
   capacity?: ((deviceId: string) => number) | undefined;
   /** Whether jobs may start now. */
   mayStart: () => boolean;

@@ -160,7 +160,7 @@ export interface JobPlanner {
   judging(): Judging;
   /** Compilations requested since the start, split by cache hit and miss. */
   cacheUse(): { hits: number; misses: number };
-  /** How many jobs a device runs side by side; absent: one. */
+  /** How many jobs a device runs at the same time; absent: one. */
   capacity?(deviceId: string): number;
   /** Makes the body of a job whose planJob() returned a kept request; absent: no request is kept. */
   keptBody?(kept: KeptRequest, deviceId: string): JobBody;

@@ -21,7 +21,7 @@ const TRY_AGAIN_MS = 1_000;
 export interface JobsOptions extends Pick<StoredJobsOptions, 'database' | 'history' | 'cleanText'> {
   /** The host's devices, the default first. */
   devices: () => DeviceDescription[];
-  /** How many jobs a device runs side by side; default: one. */
+  /** How many jobs a device runs at the same time; default: one. */
   capacity?: ((deviceId: string) => number) | undefined;
   /**
    * Makes the body of a job whose request was kept; default: no request is kept, and unfinished jobs of an earlier

@@ -106,7 +106,7 @@ export const notRun = (shape: Shape, reason: string): CaseRun => ({
   ends: false,
 });
 
-/** Rows of an output that a CTA computes, by the grid of the last launch; 0 if the grid does not tell. */
+/** Rows of an output that a CTA computes, by the grid of the last launch; 0 if the grid does not show it. */
 function tileRowsOf({ launches, tensors }: LaunchPlan, output: string): number {
   const ctas = launches.at(-1)?.grid.reduce((product, extent) => product * extent, 1) ?? 0;
   const dims = tensors.find(({ name }) => name === output)?.dims ?? [];

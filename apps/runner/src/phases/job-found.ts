@@ -58,7 +58,7 @@ export interface Profiling {
   drop(): Promise<void>;
 }
 
-/** What the inputs of a shape's timed launches are drawn from. */
+/** The shape, seed and trials from which the inputs of timed launches are drawn. */
 export interface TimedInputs extends Pick<DrawRequest, 'seed' | 'trials'> {
   shape: Shape;
 }

@@ -21,8 +21,9 @@ interface TimedShape {
 }
 
 /**
- * What is timed in turns with the candidate on a shape: SDPA, prepared before the candidate runs, or the rivals that
- * the request names. Rivals are prepared in the first turn, because they are checked on an input that the worker draws.
+ * The rivals that are timed in turns with the candidate on a shape: SDPA, prepared before the candidate runs, or the
+ * rivals that the request names. Rivals are prepared in the first turn, because they are checked on an input that the
+ * worker draws.
  */
 export class RivalTurns implements Disposable {
   #turns: SdpaTurns;

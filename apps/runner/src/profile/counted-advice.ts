@@ -14,7 +14,7 @@ const MOST_SECTORS = 16;
 const FEW_LANES = 24;
 const LINES_NAMED = 2;
 
-/** What the counts of a launch suggest, the largest share of instructions first. */
+/** Advice from the counts of a launch, the largest share of instructions first. */
 export function countedAdvice(launch: LaunchCounts): NamedAdvice[] {
   const of = (name: string): number => entryOf(launch.counts, name) ?? 0;
   const all = Math.max(1, of('instructions'));

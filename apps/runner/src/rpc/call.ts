@@ -200,7 +200,7 @@ function drained(call: ServerWritableStream<unknown, unknown>, signal: AbortSign
   });
 }
 
-/** What RPC handlers use of the runner. */
+/** The parts of the runner that RPC handlers use. */
 export interface Services {
   jobs: Jobs;
   planner: JobPlanner;

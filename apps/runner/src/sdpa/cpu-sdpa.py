@@ -1,4 +1,4 @@
-"""Runs tools/sdpa.py with the PyTorch of this Python on a CPU, for tests: what it asks of CUDA does nothing, and a graph
+"""Runs tools/sdpa.py with the PyTorch of this Python on a CPU, for tests: its calls to CUDA do nothing, and a graph
 takes 20 us."""
 
 import contextlib

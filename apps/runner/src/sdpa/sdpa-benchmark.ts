@@ -75,7 +75,7 @@ export interface SdpaOptions {
   prepareLimitMs?: number;
 }
 
-/** What the process holds for one case. */
+/** The process's state for one case. */
 interface Prepared {
   key: string;
   ready: Promise<{ process: SdpaProcess; backends: Backend[] }>;

@@ -25,7 +25,7 @@ test.each([
   // dK of one head adds up over the heads of Q.
   ['attention_backward', 'B=1,H=32,Hkv=8,S=256,D=128', undefined],
   ['attention_backward', 'B=2,H=4,Hkv=1,S=256,D=128', 'B=1,H=4,Hkv=1,S=256,D=128'],
-  // Tables say which rows belong together.
+  // Tables decide which rows belong together, so no batch entry is independent.
   ['attention_decode', 'B=64,H=32,Skv=4096,D=128', undefined],
   ['attention_varlen', 'B=8,T=4096,H=8,D=128', undefined],
 ])('on %s %s, inputs repeat those of the smaller shape %s', (id, shape, smaller) => {

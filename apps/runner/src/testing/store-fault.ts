@@ -80,7 +80,7 @@ export function armFailpoint(text: string): void {
   const { exec } = DatabaseSync.prototype;
   const die = (): void => process.kill(process.pid, 'SIGKILL') as unknown as void;
   DatabaseSync.prototype.exec = function failing(this: DatabaseSync, sql: string): void {
-    // A migration is one text with its own COMMIT, so it is not a step of the store.
+    // A migration runs as one SQL text with its own BEGIN and COMMIT, so it is not counted as a step.
     const begins = sql === 'BEGIN IMMEDIATE';
     if (begins) left -= 1;
     if (left === 0 && where === 'before' && sql === 'COMMIT') die();

@@ -25,8 +25,8 @@ export type WorkerOutcome<Value> =
   /** The process ended by itself. */
   | { status: 'crashed'; step: string; exitCode: number | null; signalName: string | null; lastWords: string }
   /**
-   * An error of the runner or the host, not of the kernel. The process was ended because the request's allocations are
-   * still in it.
+   * An error of the runner or the host, not of the kernel. The process was ended, because it still had the request's
+   * allocations.
    */
   | { status: 'failed'; message: string };
 

@@ -329,7 +329,7 @@ const MOST_LOGIT = 100;
  * At this logit exp() is infinite in fp32, or zero for its negative; a sum of fp16 logits is still far from overflow.
  */
 const FAR_LOGIT = 120;
-/** One row in this many has a far logit: a first tile of 64 keys has none in six of ten cases. */
+/** One in this many rows has a far logit: a first tile of 64 keys has none in six of ten cases. */
 const FAR_ONE_IN = 128;
 /** Gives weights of 0.05, which an fp16 sum no longer registers once it has passed 128. */
 const LOW_STEP_LOGIT = Math.log(0.05);
@@ -338,9 +338,9 @@ const LOW_STEP_LOGIT = Math.log(0.05);
 const OUTLIER_CHANNEL = 64;
 const OUTLIER_ELEMENT = 8;
 const OUTLIER_ONE_IN = 64;
-/** One row in this many differs from the common row of its head. */
+/** One in this many rows differs from the common row of its head. */
 const REPEATED_ONE_IN = 8;
-/** A bias hides one key in this many from a query. */
+/** A bias hides one in this many keys from a query. */
 const MASKED_ONE_IN = 8;
 /** Shift per head, so that heads have different exponents in the same channel. */
 const HEAD_SHIFT = 7;
