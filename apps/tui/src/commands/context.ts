@@ -20,7 +20,7 @@ export interface TextStream extends OutputStream {
   write(text: string): unknown;
 }
 
-/** An input stream; `isTTY` is set if a person types. */
+/** An input stream; `isTTY` is set if it is a terminal. */
 export interface InputStream extends Partial<AsyncIterable<string | Buffer>> {
   readonly isTTY?: boolean;
   setRawMode?(raw: boolean): unknown;

@@ -75,7 +75,7 @@ export function outcomeWord(ended: { readonly outcome: Outcome; readonly summary
 /** A variant's parameters; empty for a kernel without parameters, whose label is "default". */
 export const variantWord = (label: string): string => (label === 'default' ? '' : label);
 
-/** What runs of a verification: "seed 3/5" of a case, or "probe 12/33". */
+/** The running step of a verification: "seed 3/5" of a case, or "probe 12/33". */
 export const runningText = ({ seedIndex, seedCount, probesDone, probeCount }: VerifyProgress): string =>
   seedCount === 0
     ? `probe ${Math.min(probesDone + 1, probeCount)}/${probeCount}`

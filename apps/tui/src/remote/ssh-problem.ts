@@ -5,11 +5,11 @@ import { expiredLogin, renewal } from './expired-login.ts';
 import type { ExpiredCertificate } from './ssh-certificate.ts';
 import type { SshAddress } from './ssh-address.ts';
 
-/** The end of an ssh process, with what may explain it. */
+/** How an ssh process ended, with facts that may explain it. */
 interface SshEnd {
   readonly address: SshAddress;
   readonly stderr: string;
-  /** The error of starting ssh if this machine does not have it. */
+  /** The error from starting ssh if this machine has no ssh. */
   readonly spawnError?: NodeJS.ErrnoException | undefined;
   /** The user's command that renews a login. */
   readonly login?: string | undefined;

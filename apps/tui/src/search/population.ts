@@ -15,7 +15,7 @@ const OFFSPRING: readonly Operator[] = ['crossover', 'crossover', 'mutation', 'm
 const MIGRATE_EVERY = 5;
 const REGISTERS_STEP = 32;
 
-/** The operator and the parents of a trial, and what else its proposal is made from. */
+/** The operator and the parents of a trial, and the other inputs of its proposal. */
 export interface Selection {
   readonly operator: Operator;
   /** The first parent is the base. */

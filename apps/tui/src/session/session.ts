@@ -373,8 +373,8 @@ export class Session {
   }
 
   /**
-   * Reads the jobs. Once a lost runner answers again, reads all that it may have changed, and goes on reading the shown
-   * job if its stream has ended meanwhile.
+   * Reads the jobs. Once a lost runner answers again, reads everything that may have changed, and continues to read the
+   * shown job if its stream has ended in the meantime.
    */
   async poll(): Promise<void> {
     await this.lists.jobs();

@@ -62,7 +62,7 @@ export type KernelSort = (typeof KERNEL_SORTS)[number];
 export const JOB_LISTS = ['jobs', 'history', 'leaderboard'] as const;
 export type JobList = (typeof JOB_LISTS)[number];
 
-/** What view 7 shows: kernels, problems, or the definition of the selected problem alone. */
+/** The content of view 7: kernels, problems, or only the definition of the selected problem. */
 export const KERNEL_LISTS = ['kernels', 'problems', 'definition'] as const;
 export type KernelList = (typeof KERNEL_LISTS)[number];
 

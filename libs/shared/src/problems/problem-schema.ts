@@ -234,7 +234,7 @@ const attribute = strict({
   path: ['draw'],
 });
 
-/** What the runner can time along with a kernel: PyTorch's scaled_dot_product_attention. */
+/** The baselines that the runner can time along with a kernel: PyTorch's scaled_dot_product_attention. */
 export const BASELINES = ['sdpa'] as const;
 export type Baseline = (typeof BASELINES)[number];
 

@@ -49,7 +49,7 @@ export interface Problem {
   readonly flops: Expression;
   /** Minimum traffic with device memory, over axes, attributes and DTYPE_SIZE; undefined: every tensor once. */
   readonly bytes: Expression | undefined;
-  /** What the runner times along with kernels, on the cases that these baselines compute. */
+  /** The baselines that the runner times along with kernels, on the cases that they compute. */
   readonly baselines: readonly Baseline[];
   /** Axes with a default, each after the axes that its default names. */
   readonly defaults: readonly DefaultAxis[];
@@ -114,7 +114,7 @@ export interface ProblemTensor extends TensorRules {
   readonly name: string;
   readonly direction: 'in' | 'out';
   readonly role: TensorRole;
-  /** Outermost first, over axes. */
+  /** The extents as expressions over axes, outermost first. */
   readonly dims: readonly Expression[];
   /** Number formats that a kernel may choose; empty if the tensor has its own. */
   readonly dtypes: readonly TensorDtype[];

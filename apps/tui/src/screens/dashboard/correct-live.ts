@@ -108,7 +108,7 @@ const headerRow = (caseCells: number, width: number): Row => [
   run(cutCells(`  case${LARGEST_ERROR.padStart(caseCells + 1 + ERROR_CELLS - 'case'.length)}  of limit`, width), 'dim'),
 ];
 
-/** A row of the pane: a case that ran, or what runs. */
+/** A row of the pane: a case that has ended, or the step that is running. */
 interface Line {
   readonly name: string;
   readonly result?: CaseResult;

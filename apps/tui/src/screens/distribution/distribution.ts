@@ -154,7 +154,7 @@ interface Distributions {
   upper: HistogramData;
   lower: HistogramData;
   medians: readonly [number, number];
-  /** What the upper and the lower distribution are of. */
+  /** The names of the two distributions, the upper one first. */
   names: readonly [string, string];
 }
 

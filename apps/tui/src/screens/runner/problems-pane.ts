@@ -1,4 +1,4 @@
-/** View 7, turned to the problems: what kernels can compute, with the definition of the selected one. */
+/** View 7 while it shows problems: what kernels can compute, with the definition of the selected problem. */
 import { blockRows } from '../../present/cells/cells-painter.ts';
 import { run, wrapRows, type Row } from '../../present/cells/row.ts';
 import { counted } from '../../present/numbers.ts';
@@ -90,7 +90,7 @@ export function problemsPane(state: AppState, { width, height }: Size): PaneCont
   };
 }
 
-/** Says why the problems have more kernels than the list of kernels: theirs include what this machine has. */
+/** Says why problems have more kernels than the list of kernels: theirs include the kernels of this machine. */
 function notListedText(state: AppState): string {
   const listed = new Set(state.kernels.map(({ kernelId }) => kernelId));
   const others = (state.problems ?? []).flatMap(({ kernels }) => kernels).filter(({ id }) => !listed.has(id));

@@ -49,7 +49,7 @@ export function evaluateGates(gates: readonly PlannedGate[], context: GateContex
   return gates.map((gate) => answers.get(gate.id) ?? evaluateGroup(gate, answers));
 }
 
-/** Evaluates a gate that measures something itself. */
+/** Evaluates a gate that has a metric of its own, unlike a group. */
 export function evaluateGate(gate: PlannedGate, context: GateContext): GateAnswer {
   const answer = MEASURES[gate.phase as Exclude<GatePhase, 'group'>](context, gate.metric, gate.target);
   const result = undecided(gate);
