@@ -96,7 +96,7 @@ const common = {
   external: ['koffi', 'react-devtools-core'],
 };
 
-/** What esbuild builds for each name, and into which folder. */
+/** The entry points that esbuild builds for each name, and the folder of the output. */
 const programs = {
   runner: {
     outdir: 'apps/runner/dist',

@@ -1,5 +1,5 @@
-"""Other people's kernels that tools/sdpa.py times beside ours, a row of RIVALS each: its name, how it is found, and for
-each problem which cases it takes and how it is called."""
+"""Other people's kernels that tools/sdpa.py times next to ours, one row of RIVALS each: its name, how it is found, and
+for each problem which cases it takes and how it is called."""
 
 import contextlib
 import ctypes
@@ -101,7 +101,7 @@ class Rival:
     # A function of the host that returns the version, or raises Refused with the command that builds or installs it.
     find: typing.Callable
     forms: dict
-    # What must surround each call.
+    # The context in which each call must run.
     around: typing.Callable = lambda _host: contextlib.nullcontext()
 
     def form(self, case):

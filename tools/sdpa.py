@@ -329,7 +329,7 @@ class Subject:
 
     def attempt(self, work):
         """Runs `work`; returns why it failed, or an empty text. Errors: RuntimeError if the device is lost, so that no
-        rival can go on."""
+        rival can continue."""
         torch = self.torch
         stream = torch.cuda.current_stream()
         with warnings.catch_warnings(record=True) as said:

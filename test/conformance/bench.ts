@@ -1,4 +1,6 @@
-/** What a check runs on: a driver library, a compiler for it, and modules loaded from test/conformance/kernels. */
+/**
+ * The environment of a check: a driver library, a compiler for it, and modules loaded from test/conformance/kernels.
+ */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {

@@ -11,7 +11,7 @@ const ROOT = repositoryRoot();
 export const PAGE_PATH = join(ROOT, 'docs/cheating.md');
 const MAX_TEXT = 160;
 
-/** What each run judged, by the run's name in the files. */
+/** The subject of each run, by the run's name in the files. */
 const RUNS = {
   before: 'emulator, before the rules',
   emulator: 'emulator',

@@ -317,7 +317,7 @@ describe.each(ERAS)('in the protocol era %s, the MCP server', (era) => {
   }
 });
 
-/** Faulty kernels, with what the tools say of each, and its repair. missing_syncthreads is repaired above. */
+/** Faulty kernels, each with the tools' answer and the edit that repairs it. missing_syncthreads is repaired above. */
 const REPAIRS: readonly (readonly [id: string, says: RegExp, before: string, after: string])[] = [
   ['syntax_error', /syntax_error\.cu:11:7: expected a ";"/, 'RowState state ', 'RowState state; '],
   [

@@ -43,7 +43,7 @@ function compareAll(library: string): void {
         lines,
       );
     } catch (error) {
-      // Goes on, because the other kernels can still be compared.
+      // Continues, because the other kernels can still be compared.
       console.error(`${name}: ${String(error)}`);
       process.exitCode = 1;
     }

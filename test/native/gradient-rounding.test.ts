@@ -1,4 +1,4 @@
-/** Backward passes in a kernel's arithmetic, judged as verification does, on every distribution of the problem. */
+/** Backward passes in a kernel's arithmetic on every distribution of the problem, judged as in a verification. */
 import {
   compareOutputs,
   drawInputs,
@@ -104,7 +104,7 @@ interface Drawn {
   causal: 0 | 2;
 }
 
-/** What the judge says of gradients, with the tolerance `parity`. */
+/** The judge's answer about gradients, with the tolerance `parity`. */
 function judged(dtype: Dtype, { rule, seed, causal }: Drawn, arithmetic: Arithmetic) {
   const of = problemCase(problem, { B: 1, H: 2, Hkv: 1, S: 18, Skv: 21, D: 64, causal }, dtype);
   const inputs = drawInputs(of, { seed, rule }, reference);

@@ -8,7 +8,7 @@ import type { Random } from '@flashcore/shared/statistics';
 
 const SECTOR_BYTES = 512;
 
-/** What happens to the operations that no sync has made safe. */
+/** The fate of the operations that no sync has made safe. */
 export type Fate = 'all are kept' | 'all are lost' | 'names are kept' | 'some are kept';
 export const FATES: readonly Fate[] = ['all are lost', 'names are kept', 'some are kept'];
 

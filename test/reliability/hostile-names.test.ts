@@ -92,7 +92,7 @@ test('the list of text fields covers both services, and every free text is still
   const found = FIELDS.map(({ method, path }) => `${method.name} ${nameOf(path)}`);
   for (const wanted of ['ReadBuild sha256', 'Build kernel.tree.files.path', 'WatchJob name', 'Attach register.node'])
     expect(found).toContain(wanted);
-  // The list may not name a free text that no request has any longer.
+  // FREE_TEXTS must not name a field that no request has any more.
   const named = FIELDS.map(({ path }) => path.at(-1)!).map(({ parent, name }) => `${parent.name}.${name}`);
   expect(FREE_TEXTS.filter((free) => !named.includes(free))).toEqual([]);
 });

@@ -200,7 +200,7 @@ class Cluster implements AsyncDisposable {
     return seen;
   }
 
-  /** What happened to a job: its pilots' operations, and its log. */
+  /** The history of a job: its pilots' operations, and its log. */
   watched({ events, at }: Seen) {
     const name = events[0]!.job;
     const tags = events.map(({ payload }) => {

@@ -108,7 +108,7 @@ export class DebianRoot implements Disposable {
     execFileSync('chown', ['-R', `${id}:${id}`, inRoot]);
   }
 
-  /** What to start on this machine to run a command in the root: the program, its arguments and its environment. */
+  /** The program to start on this machine to run a command in the root, with its arguments and its environment. */
   enter({ user, command, grace, environment = {}, folders = {} }: Command): {
     program: string;
     args: string[];

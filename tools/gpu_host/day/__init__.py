@@ -130,7 +130,7 @@ class Day:
             raise StepFailed(f"the runner did not start: {self.runner_said()}")
 
     def runner_said(self):
-        """What the runner's log says about the failure."""
+        """The line of the runner's log that explains the failure."""
         return telling_line((self.m.work / "runner.log").read_text(encoding="utf8").splitlines()) or "its log is empty"
 
     def stop_runner(self):
