@@ -153,7 +153,7 @@ const normal = (seed: string): Drawn => ({ rule: cases.distributions['normal']!,
 test.each([
   ['P in bf16', { ...ROUNDED.fp16, weight: toBits(8) }],
   ['dS in bf16', { ...ROUNDED.fp16, score: toBits(8) }],
-])('a backward pass in fp16 with %s is beyond what rounding explains, where tolerances do not find it', (_, how) => {
+])('the error of a backward pass in fp16 with %s exceeds what rounding explains, even within tolerance', (_, how) => {
   const found = SEEDS.map((seed) => judged('fp16', normal(seed), how));
   expect(found.every(({ beyondRounding }) => beyondRounding)).toBe(true);
   expect(found.some(({ beyondTolerance }) => !beyondTolerance)).toBe(true);
@@ -163,7 +163,7 @@ test.each([
   ['dS in e4m3', { ...ROUNDED.fp16, score: toBits(4) }],
   ['P in e4m3', { ...ROUNDED.fp16, weight: toBits(4) }],
   ['no delta', { ...ROUNDED.fp16, subtractsDelta: false }],
-])('a backward pass in fp16 with %s is beyond what rounding explains', (_, how) => {
+])('the error of a backward pass in fp16 with %s exceeds what rounding explains', (_, how) => {
   const found = SEEDS.map((seed) => judged('fp16', normal(seed), how));
   expect(found.every(({ beyondRounding }) => beyondRounding)).toBe(true);
 });

@@ -120,7 +120,7 @@ test('the only element of a row is not judged relative to its own value, because
   expect(ratioOf(0.2)).toBeGreaterThan(10);
 });
 
-test('a gradient of fewer than 16 rows is judged as 16 rows, of which the others are right', () => {
+test('a gradient of fewer than 16 rows is judged as if it had 16 rows and the missing ones were exact', () => {
   const want = new Float64Array(4 * 8);
   const written = { ...output, name: 'dQ', dims: [4, 8] };
   const got = tensorOf(new Float32Array(want.length).fill(3), 'fp16');

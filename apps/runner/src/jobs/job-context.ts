@@ -182,7 +182,7 @@ export interface Judging {
   judgingDigest: string;
 }
 
-/** A client's jobs on a device, and its use of it. */
+/** A client's jobs on a device, and how much it has used the device. */
 export interface ClientLoad {
   client: string;
   waiting: number;

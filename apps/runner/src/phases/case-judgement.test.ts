@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { rowsPerTile } from './case-judgement.ts';
 
-test('rows of a tile follow from the number of tiles, also if the last tile is short', () => {
+test('rows of a tile follow from the number of tiles, even if the last tile is short', () => {
   const cases = [
     [333, 6, 64], // ceil(333 / 64) tiles
     [512, 4, 128],

@@ -3,7 +3,7 @@ import { entryOf, formatCount, formatNumber } from '@flashcore/shared/text';
 import type { LaunchCounts } from '../../worker/messages/profiling.ts';
 import type { NamedAdvice } from './advice.ts';
 
-/** Shares of all instructions from which a family is worth a word. */
+/** The share of all instructions at which a family is worth mentioning. */
 const MUCH_CONVERSION = 0.15;
 const MUCH_MEMORY = 0.25;
 const MUCH_INTEGER = 0.4;

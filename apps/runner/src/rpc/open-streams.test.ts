@@ -20,7 +20,7 @@ import { OpenStreams } from './open-streams.ts';
 const LOOPBACK = { kind: 'tcp', host: '127.0.0.1', port: 0 } as const;
 const KIB = 1024;
 
-test('if streams hold too much memory, the ones that moved longest ago end, as many as needed', () => {
+test('if streams hold too much memory, those that have been idle longest end, as many as needed', () => {
   const streams = new OpenStreams({ perClient: 99, perConnection: 99, bytes: 500 * KIB, farewellMs: 1 });
   const open = () => streams.open({ caller: LOCAL_CALLER, transport: undefined, recheck: () => undefined });
   const all = Array.from({ length: 5 }, open);

@@ -61,7 +61,7 @@ export class OpenStream {
 
 /**
  * All open response streams. If one client or connection has too many, or all together hold too much memory, the one
- * that moved longest ago ends; a client that still reads it can reopen it where it ended.
+ * that has been idle longest ends; a client that still reads it can reopen it where it ended.
  */
 export class OpenStreams {
   readonly #limits: StreamLimits;
@@ -132,7 +132,7 @@ export class OpenStreams {
       new FlashcoreError(
         'STREAM_ENDED',
         { limit },
-        `This stream moved longest ago, and ${why}: watch the job again after the last event that came (WatchJob, after_sequence), with fewer streams at once`,
+        `This stream has been idle longest, and ${why}: watch the job again after the last event received (WatchJob, after_sequence), with fewer streams at once`,
         { retryAfterSeconds: 1 },
       ),
     );

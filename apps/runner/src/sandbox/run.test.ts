@@ -25,7 +25,7 @@ test('runProgram() streams lines of both streams and returns the exit code', asy
   expect(streamed).toEqual(end.lines);
 });
 
-test('of very many lines, runProgram() returns the first and the last, and the number of lines between', async () => {
+test('runProgram() returns the first and the last of very many lines, and the number of lines between', async () => {
   const { lines } = await runProgram('seq', ['9000'], { limitMs: 10_000, signal: never });
   const numbers = (first: number, last: number): string[] =>
     Array.from({ length: last - first + 1 }, (_, index) => String(first + index));

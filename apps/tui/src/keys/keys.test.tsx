@@ -504,7 +504,7 @@ test('copying view 1 takes the whole log without added line breaks, and Y takes 
   });
 });
 
-test('the help finds the form of view 7 by the commands that the form runs', () => {
+test('a search in the help for a command that the form of view 7 runs finds the form', () => {
   const { state } = terminal.store;
   for (const query of ['tune', 'verify'])
     expect(findCommands(query, { ...state, here: [] }).map(({ id }) => id)).toContain('run-kernel');

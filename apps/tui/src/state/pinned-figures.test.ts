@@ -84,7 +84,7 @@ test('counters of launches of different shapes have no change', () => {
 test.each([
   [{ problem: 'rmsnorm' }, 'different problems: rmsnorm and attention'],
   [{ dtype: 'bf16' }, 'different dtypes: bf16 and fp16'],
-])('figures of jobs of %j and of plain attention in fp16 have no change', (pinned, reason) => {
+])('no change is shown between a job of %j and a job of plain attention in fp16', (pinned, reason) => {
   const text = figures(pinned, { error: 1e-3, conflicts: 2 });
   expect(text.match(new RegExp(`not compared: ${reason}`, 'g'))).toHaveLength(3);
   expect(text).not.toMatch(/change|[-+]\d+(\.\d+)? (%|points)/);

@@ -17,7 +17,7 @@ const claim = {
 };
 const told = (change: object): string => expectationText(create(ExpectationSchema, { ...claim, ...change }));
 
-test('a figure that a note projects is shown with the measured figure, or with the words that it was not measured', () => {
+test('a figure that a note projects is shown with the measured figure, or with "not measured"', () => {
   const note = 'latency_us 2x8x512x64 on NVIDIA L4: projected 400 to 600 us, never measured';
   expect([
     told({}),
