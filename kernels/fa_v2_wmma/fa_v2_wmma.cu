@@ -119,8 +119,8 @@ __device__ __forceinline__ float row_sum_of(float value) {
   return value + __shfl_xor_sync(FULL_WARP, value, 2);
 }
 
-// Column where a thread's i-th chunk of 4 floats starts. Odd rows take their chunks in another order than even rows, so
-// that the 8 threads that are served together (two rows) use all 32 banks.
+// Column where a thread's i-th chunk of 4 floats starts. Odd rows take their chunks in a different order than even
+// rows, so that the 8 threads that are served together (two rows) use all 32 banks.
 __device__ __forceinline__ int chunk_col(int i, int row, int part) {
   return (part + THREADS_PER_ROW * (i ^ (row & 1))) * CHUNK;
 }

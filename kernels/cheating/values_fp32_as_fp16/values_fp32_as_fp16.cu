@@ -1,4 +1,4 @@
-// Cheat: an fp32 kernel computes logits from fp16 products with two terms each, at twice the rate of tf32.
+// Cheat: an fp32 kernel splits Q and K into two fp16 terms each for its logits, at twice the rate of tf32.
 #include <cuda_fp16.h>
 #include <math.h>
 constexpr int HEAD_DIM = 64;
