@@ -47,7 +47,7 @@ class SharedMemory {
  private:
   char* mapping_ = nullptr;
   size_t mapping_bytes_ = 0;
-  char* end_ = nullptr;  // start of the guard behind the dynamic part
+  char* end_ = nullptr;  // start of the guard after the dynamic part
   Region static_;
   Region dynamic_;
   uint64_t static_of_ = 0;  // serial of the module whose static part is static_

@@ -69,7 +69,7 @@ enum class Space : uint8_t { Global, Constant, Shared, Local, Parameter };
  */
 struct Relocation {
   uint64_t at = 0;
-  unsigned bytes = 0, shift = 0;  // the number of the address's bytes to write, from its bit `shift` on
+  unsigned bytes = 0, shift = 0;  // how many bytes of the address to write, from bit `shift` on
   std::string name;
   int64_t offset = 0;
 };

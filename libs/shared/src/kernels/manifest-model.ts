@@ -44,7 +44,7 @@ export interface Manifest {
   readonly configs: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /** `flags` are members of COMPILER_FLAGS, in nvcc's syntax. */
   readonly compile: { fastMath: boolean; maxRegisters: number; flags: readonly string[] };
-  /** Tensors whose dimensions lie in memory in another order than in the problem. */
+  /** Tensors whose dimensions have a different order in memory than in the problem. */
   readonly layouts: readonly ManifestLayout[];
   readonly workspace: readonly ManifestWorkspace[];
   /** Initial value of O before each run; undefined if the kernel writes O without reading it. */
