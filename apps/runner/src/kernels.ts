@@ -265,7 +265,7 @@ function readNotes(folder: string): string {
 
 /**
  * Sorts each kernel right after the kernel that its `after` names, and the first steps of ladders by name. Kernels
- * whose `after` form a circle are last.
+ * whose `after` form a cycle are last.
  */
 function orderLadder(kernels: Kernel[]): Kernel[] {
   const ids = new Set(kernels.map(({ kernelId }) => kernelId));

@@ -138,8 +138,8 @@ function describerOf(options: RunnerOptions, planner: JobPlanner, cleanText: Cle
 /** Time limit for calls that are still open when all jobs have ended, so that watchers can read the last events. */
 const CALLS_GRACE_MS = 2_000;
 /**
- * Time limit for the end of workers and compilers, which are killed: a worker that hangs in its driver must not keep
- * the runner from ending. Longer than the workers' own limits.
+ * How long to wait for killed workers and compilers to end: a worker that hangs in its driver must not keep the runner
+ * from ending. Longer than the workers' own limits.
  */
 const WORKERS_GRACE_MS = 7_000;
 

@@ -46,7 +46,7 @@ export function clangUnit(options: ClangOptions): CompileUnit {
     ...(options.flags ?? []).filter((flag) => flag.startsWith('-D')),
     ...options.defines,
     ...includePath(options),
-    // No warning about a loop that clang can't unroll, because the kernel's author need not correct it.
+    // Suppresses the warning about a loop that clang can't unroll, because the kernel's author need not correct that.
     '-Wno-pass-failed',
     '-Wno-unknown-pragmas',
     // Only a warning for dim3{n / 16} with a size_t n, as with nvcc's host compilers.

@@ -73,7 +73,7 @@ export class OwnLibraries {
   }
 
   /**
-   * Path of libcuda_emu.so; `vectors` selects another vector path than this host's. Errors: COMPILER_MISSING, INTERNAL
+   * Path of libcuda_emu.so; `vectors` selects a vector path other than this host's. Errors: COMPILER_MISSING, INTERNAL
    * if it does not compile.
    */
   async emulator(listener: BuildListener, vectors = this.#options.vectors): Promise<string> {

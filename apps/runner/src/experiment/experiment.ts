@@ -92,7 +92,7 @@ interface Birth {
 
 /** The result of a job, with provenance and cost. */
 function jobResult(services: JobServices, found: JobFound, { runner, startTime, started }: Birth): JobResult {
-  // Leaves out a variant that was not built, which has no results.
+  // Leaves out variants that were not built, because they have no results.
   const variants = found.variants.filter(({ build }) => build !== undefined);
   const deviceSeconds = (performance.now() - started) / 1000;
   const { spec } = services;

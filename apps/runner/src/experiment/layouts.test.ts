@@ -1,4 +1,4 @@
-/** Tests kernels that store a tensor's axes in memory in another order than the problem lists them. */
+/** Tests kernels that store a tensor's axes in an order different from the problem's. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Outcome } from '@flashcore/shared/contract';

@@ -144,7 +144,7 @@ test('further launches are divided among shapes, until an error in one of 10,000
   expect(found.result.benchmarks).toHaveLength(2);
 });
 
-test('if the timed launches take long, those of smaller shapes are added', async () => {
+test('if the timed launches take long, launches of smaller shapes are added', async () => {
   const { services, found, timed } = jobOn({ us: 90, launches: 20_000 });
   await benchmarkPhase.run(services, found);
   expect(timed().map(lengthOf)).toEqual([S512, expect.toBeOneOf([128, 333])]);

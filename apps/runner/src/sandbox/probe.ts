@@ -30,8 +30,8 @@ export class Probes {
 }
 
 /**
- * The problem of a command that should exit with 0; undefined if it does. The command runs again if it does not end in
- * time.
+ * The reason why a command does not exit with 0 as it should; undefined if it does. The command runs again if it does
+ * not end in time.
  */
 export async function tryCommand(command: BoxedCommand, limitMs: number): Promise<string | undefined> {
   for (let attempt = 0; attempt < TRIES; ++attempt) {

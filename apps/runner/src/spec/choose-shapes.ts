@@ -22,7 +22,9 @@ export interface PlannedKernel {
   manifest: Manifest;
   resolved: ResolvedVariant;
   cases: Cases;
-  /** Whether a plan's gates judge the result: the job then runs on the plan's shapes or not at all. */
+  /**
+   * True if a plan's gates judge the result. The plan's shapes are then not replaced by others that the kernel takes.
+   */
   judged?: boolean;
 }
 
@@ -85,7 +87,7 @@ export function requestedCases(asked: readonly Shape[], cases: Cases): Shape[] {
   return asked.map((shape, index) => namedCase(shape, known, `shapes[${index}]`));
 }
 
-/** Errors: INVALID_REQUEST for shapes that are no cases of the kernel's problem. */
+/** Errors: INVALID_REQUEST for shapes that are not cases of the kernel's problem. */
 function requireCases(asked: readonly Shape[], { problem }: Manifest): void {
   const violations = asked.flatMap((shape, index) => caseViolations(problem, shape, `shapes[${index}]`));
   if (violations.length > 0) throw invalidRequest(...violations);

@@ -56,7 +56,8 @@ interface Budget {
   flops: number;
   allFlops: number;
   /**
-   * Maximum number of elements of a tensor; `mostElements` is for shapes that are timed or exceed a limit of a grid.
+   * Maximum number of elements of a tensor: `elements` for most shapes, `mostElements` for shapes that are timed or
+   * exceed a limit of a grid.
    */
   elements: number;
   mostElements: number;
@@ -116,7 +117,7 @@ export function affordedInputs(problem: Problem, device: Device, shape: Shape): 
   return Math.min(most, Math.floor((TIMED_SHARE * allFlops) / caseFlops(problem, smaller ?? shape)));
 }
 /**
- * How many trials a timed shape of plain attention affords: timed launches on other values than N(0, 1). Each needs the
+ * How many trials a timed shape of plain attention affords: timed launches on values other than N(0, 1). Each needs the
  * answers of all pairs of drawn heads, which cost about as much as the shape's own.
  */
 export function affordedTrials(problem: Problem, device: Device, shape: Shape): number {

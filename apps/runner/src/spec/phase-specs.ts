@@ -140,8 +140,8 @@ interface Tolerances {
 }
 
 /**
- * A tolerance with other numbers than the profile's gets no profile name, because a result within it says nothing about
- * the profile.
+ * A tolerance whose numbers differ from the profile's gets no profile name, because a result within it says nothing
+ * about the profile.
  */
 export function chooseTolerance(asked: Tolerance | undefined, { cases, dtype }: Tolerances): VerifySpec['tolerance'] {
   const profile = asked?.profile || cases.defaults.tolerance;

@@ -43,7 +43,7 @@ test('materialise() writes a tree once, and again if the folder was changed', ()
   expect(readdirSync(join(folder, 'trees')).sort()).toEqual([laidOut.digest, 'quarantine']);
 });
 
-test('materialise() names files that were not uploaded, or that have another size than announced', () => {
+test('materialise() names files that were not uploaded, or whose size differs from the announced size', () => {
   const sources = new SourceStore(folder);
   upload(sources, contents['kernel.yaml']);
   expect(() => sources.materialise(tree(contents))).toThrow(

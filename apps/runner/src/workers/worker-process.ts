@@ -51,7 +51,7 @@ const FIRST_STEP_LIMIT_MS = 30_000;
 const GRACE_MS = 1_500;
 const KEPT_ERROR_LINES = 20;
 const LAST_WORDS_MS = 50;
-/** Kernel output arrives on another channel than the answer, usually before it. */
+/** Kernel output arrives on a different channel from the answer, usually before it. */
 const OUTPUT_LIMIT_MS = 1_000;
 /**
  * Time from a process's exit to its last output, or to the end of its boxed program: a box exits before its program.

@@ -21,7 +21,7 @@ export interface DrawnSets {
 
 /** With symmetries, a few sets give any number of launches. Without symmetries, every launch of a graph needs a set. */
 const MOST_SETS = { related: 3, apart: 16 };
-/** Another set is drawn only if all references so far together took less than this. */
+/** A further set is drawn only if all references so far took less than this together. */
 const REFERENCE_MS = 1_000;
 /** Limit on the elements of all answers, because the answers are uploaded after every sample. */
 const MOST_ANSWERS = 16 * 1024 ** 2;

@@ -135,7 +135,7 @@ export class EventPair {
   }
 
   /**
-   * Waits for the work and returns the microseconds between the events. `after` enqueues work behind the second event.
+   * Waits for the work and returns the microseconds between the events. `after` enqueues work after the second event.
    */
   time(enqueue: () => void, after: () => void = () => undefined): number {
     this.#driver.recordEvent(this.#start);

@@ -2,7 +2,7 @@ import { TRITON_SCRATCH_ARGUMENTS, type LaunchPlan } from '@flashcore/shared/ker
 import { entryOf } from '@flashcore/shared/text';
 import type { DeviceImage } from './launchable.ts';
 
-/** No manifest can have a workspace of this name, because it is no identifier. */
+/** No manifest can have a workspace of this name, because it is not an identifier. */
 const SCRATCH = "Triton's scratch memory";
 
 /**

@@ -57,8 +57,8 @@ const boundsOf = ({ draw }: TensorExtent): { least: number; most: number } =>
   draw?.kind === 'selected' ? { least: -1, most: draw.keys - 1 } : { least: 0, most: MAX_EXTENT };
 
 /**
- * Makes each sequence long enough for the keys that its lists now name, because a kernel would read them even behind
- * the sequence's end.
+ * Makes each sequence long enough for the keys that its lists now name, because a kernel would read them even past the
+ * sequence's end.
  */
 function lengthsFor(
   { draw, dims }: TensorExtent,

@@ -128,7 +128,7 @@ test('rows after the end of a sequence are NaN in a contiguous cache', () => {
 });
 
 const ints = (bits: TensorBits): Int32Array => new Int32Array(bits.buffer);
-/** The lists of a case with their keys, and the padding behind them. */
+/** The lists of a case with their keys, and the padding after them. */
 const listsOf = (bits: TensorBits, places: number): { keys: number[]; padding: number[] }[] =>
   Array.from({ length: bits.length / places }, (_, list) => {
     const entries = Array.from(ints(bits).subarray(list * places, (list + 1) * places));

@@ -149,7 +149,7 @@ function pages(
 const firstPage = ({ dims }: TensorExtent, sequence: number, before: number): number =>
   dims.length === 1 ? before : sequence * dims[1]!;
 
-/** Entries behind the last key of a list; -1 as int32. */
+/** Entries after the last key of a list; -1 as int32. */
 const NO_KEY = 0xffff_ffff;
 
 interface Selecting {

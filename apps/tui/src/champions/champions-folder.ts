@@ -270,7 +270,7 @@ const textOf = (saved: readonly SavedChampion[]): string =>
     2,
   )}\n`;
 
-/** Parses the content of a champions file. Any error means that the JSON is no valid champions file. */
+/** Parses the content of a champions file. Any error means that the JSON is not a valid champions file. */
 function savedChampions(json: JsonValue): SavedChampion[] {
   const { format, champions, builds } = objectOf(json, 'the file');
   if (format !== FORMAT) throw new Error('"format" must be that');

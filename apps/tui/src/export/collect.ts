@@ -219,7 +219,7 @@ export function pairProblem(forward: Manifest, backward: Manifest, format: Expor
   );
   return (
     other &&
-    `${forward.id} can't be exported with ${backward.id}: ${other.name} lies in memory in another order than ${forward.id} has it; choose variants of one layout with --set and --backward-set`
+    `${forward.id} can't be exported with ${backward.id}: ${other.name} has a different order in memory than in ${forward.id}; choose variants of the same layout with --set and --backward-set`
   );
 }
 

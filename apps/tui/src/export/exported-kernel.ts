@@ -116,7 +116,7 @@ export const exportShapes = ({ manifest, parameters }: Pick<ExportedKernel, 'man
 
 const EXPORTED_KINDS = ['tensor', 'workspace', 'int32', 'float32', 'tensorMap'] as const;
 export type ExportedArgument = Extract<ManifestArgument, { kind: (typeof EXPORTED_KINDS)[number] }>;
-/** Programs in Python also pass null pointers, which kernels of other languages than CUDA C++ take. */
+/** Programs in Python also pass null pointers, which kernels in languages other than CUDA C++ take. */
 export type PythonArgument = ExportedArgument | Extract<ManifestArgument, { kind: 'null' }>;
 
 /** True if all exported programs can pass the argument. */

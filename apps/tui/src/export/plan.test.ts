@@ -478,7 +478,7 @@ test.each<
     { WRITE_LSE: 1, BSHD: 1 },
     'examples/kernels/backward_hopper',
     'torch',
-    /: Q lies in memory in another order than flashcore_v12 has it; choose variants of one layout/,
+    /: Q has a different order in memory than in flashcore_v12; choose variants of the same layout/,
   ],
 ])(
   'exports %s with %o and the backward pass %s as %s, or gives the reason why not',

@@ -44,7 +44,7 @@ export interface Operator {
   readonly axes: readonly string[];
 }
 
-/** Names in Python of an operator, and of the tensors that have another name there than in the problem. */
+/** Python names of an operator, and of those tensors that have a different name in the problem. */
 interface Names {
   readonly call: string;
   readonly arguments: Readonly<Record<string, string>>;

@@ -30,7 +30,7 @@ export function openForm({ store }: KeyContext, form: RunForm, defaults: RunForm
   store.dispatch({ type: 'overlay', overlay: { kind: 'form', form, defaults } });
 }
 
-/** Opens the form of a kernel. The cases of other problems than attention are read first, if they are not known yet. */
+/** Opens the form of a kernel. The cases of problems other than attention are read first, if they are not known yet. */
 export async function openKernelForm(context: KeyContext, kernel: ListedKernel): Promise<void> {
   const { store, session } = context;
   if (store.state.problems === undefined && recordedProblem(kernel.problem) !== DEFAULT_PROBLEM)

@@ -21,7 +21,7 @@ type Tensor = DescribedTensor;
 
 /** KernelBench's own tolerances: 1e-4 in fp32 and 1e-2 in 16 bits, here in units of an output's root mean square. */
 const RELATIVE = { fp32: 1e-4, half: 1e-2 };
-/** A kernel may add in another order than the fp32 reference, which makes its error a few times larger. */
+/** A kernel may add in a different order from that of the fp32 reference, which makes its error a few times larger. */
 const ROUNDING_ROOM = 8;
 /** Limit on values in fp16, well below its largest number, 65504. */
 const MOST_IN_FP16 = 16_384;

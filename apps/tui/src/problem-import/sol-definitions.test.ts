@@ -190,7 +190,7 @@ test.each([
   expect([results[0]?.reason, asked]).toEqual([expect.stringMatching(message), []]);
 });
 
-test("an answer with other tensors than the definition's is refused", async () => {
+test("an answer whose tensors are not the definition's is refused", async () => {
   const [input, , output] = DESCRIBED.tensors;
   const answers = [
     { ...DESCRIBED, tensors: [input, output] },

@@ -422,7 +422,7 @@ function losable(events = EVENTS) {
   return { client, isLost, asked };
 }
 
-test('after a lost runner is back, the stream of the shown job goes on where it was cut', async () => {
+test('after a lost runner is back, the stream of the shown job continues where it was cut', async () => {
   const { client, isLost, asked } = losable();
   isLost.value = true;
   const store = begin(client, { watchJob: SAMPLE_JOB });

@@ -1,4 +1,4 @@
-/** The sample job with cases of another problem than attention, and problems for view 7. */
+/** The sample job with cases of a problem other than attention, and problems for view 7. */
 import { create } from '@bufbuild/protobuf';
 import { ShapeSchema, type JobEvent, type Shape } from '@flashcore/shared/contract';
 import { formatShape, parseProblem, parseShape } from '@flashcore/shared/kernels';

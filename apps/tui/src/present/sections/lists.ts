@@ -52,7 +52,7 @@ function kernelBlocks(kernel: Kernel): Block[] {
 /** " of" and the kernel's name if the list covers only one kernel; otherwise empty. */
 const ofKernel = (kernel: string): string => (kernel === '' ? '' : ` of ${kernel}`);
 
-/** Jobs, newest first, with the start of their names. `kernel` is the only kernel requested. */
+/** Jobs, newest first, with the start of their names. `kernel` is set if only one kernel was requested. */
 export function jobsBlocks(jobs: readonly Job[], kernel = ''): Block[] {
   if (jobs.length === 0) return [notice(kernel === '' ? 'no jobs' : `no job${ofKernel(kernel)}`)];
   // True if the runner distinguishes its clients.
@@ -130,7 +130,7 @@ export function commonShape(experiments: readonly (ExperimentSummary | undefined
 
 const CANNOT_SAY = { state: JobState.ENDED, outcome: Outcome.UNSPECIFIED };
 
-/** Ended experiments, newest first. `kernel` is the only kernel requested. */
+/** Ended experiments, newest first. `kernel` is set if only one kernel was requested. */
 export function historyBlocks(experiments: readonly ExperimentSummary[], kernel = ''): Block[] {
   if (experiments.length === 0) return [notice(`no experiment${ofKernel(kernel)} has ended yet`)];
   const hasChampion = experiments.some(({ champion }) => champion !== undefined);

@@ -24,7 +24,7 @@ function textOf(subject: Subject, kind: JobKind, phase: Phase, ended?: Outcome):
   return nothingText({ ...start, attached: NAME, views: { [NAME]: job } }, subject);
 }
 
-test('a job that was cancelled in its first case does not claim that the case runs', () => {
+test('a job that was cancelled in its first case does not claim that the case is running', () => {
   expect(textOf('correct', JobKind.VERIFY, Phase.VERIFY)).toBe('The first case is running.');
   expect(textOf('correct', JobKind.VERIFY, Phase.VERIFY, Outcome.CANCELLED)).toBe(
     'The job ended (cancelled) before any case ended.',
