@@ -6,7 +6,7 @@ import { importRooms } from './tools/lint/import-rooms.mjs';
 import { noPlainDictionary } from './tools/lint/plain-dictionaries.mjs';
 
 // The imports that each room may make; an import that is not listed is refused. A file next to the folders is a room
-// too if folders import it. The tables have no circle, so there can be no circle of folders.
+// too if folders import it. The tables have no cycle, so there can be no cycle of folders.
 const RUNNER_ROOMS = {
   'async.ts': [],
   'log.ts': [],

@@ -24,7 +24,7 @@ function longFirst(files: TestSpecification[]): TestSpecification[] {
   return [...long, ...others];
 }
 
-/** Orders files by their relative position in their own project, so that the order within a project stays. */
+/** Orders files by their relative position in their own project, so that the order within a project is kept. */
 export function inTurns<File extends { project: { name: string } }>(files: readonly File[]): File[] {
   const placed = [...Map.groupBy(files, ({ project }) => project.name).values()].flatMap((group) =>
     group.map((file, index) => ({ file, place: index / group.length })),

@@ -169,7 +169,7 @@ test('keys typed during the start leave no trace on the screen', async () => {
   }
 });
 
-test('two clients on one job: when one leaves, the job goes on for the other, and on return the view is as before', async () => {
+test('two clients on one job: when one leaves, the job continues for the other, and on return the view is as before', async () => {
   const job = startLongJob();
   const [first, second] = [open(), open({ columns: 80, rows: 24 })];
   for (const terminal of [first, second]) await terminal.waitFor(/fa_v1_baseline[^]*running/);

@@ -86,7 +86,7 @@ async function main({ root, tools, driver, library }: MeasuredDevice): Promise<v
 function writeJob(jobs: string, id: string, job: ProfileOnceJob): void {
   mkdirSync(jobs, { recursive: true });
   const image = join(jobs, `${id}.cubin`);
-  // The candidate of a job for one shape has its image as a file.
+  // A job for one shape has one image, which is the path of a file.
   writeFileSync(image, readFileSync(job.candidate.image as string));
   writeFileSync(join(jobs, `${id}.json`), JSON.stringify({ ...job, candidate: { ...job.candidate, image } }));
 }

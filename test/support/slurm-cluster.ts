@@ -52,7 +52,7 @@ export async function startSlurm(folder: string): Promise<SlurmCluster> {
       if (daemon === 'slurmctld') run('slurmctld', ['-f', conf]);
       else run('slurmd', ['-f', conf, '-N', daemon.replace('slurmd-', '')]);
     },
-    // scontrol fails if no node is drained, which is no error here.
+    // scontrol fails if no node is drained, which is not an error here.
     resume: () =>
       void spawnSync('scontrol', ['update', `NodeName=${NODES.join(',')}`, 'State=RESUME'], {
         env: { ...process.env, SLURM_CONF: conf },

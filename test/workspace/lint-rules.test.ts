@@ -120,7 +120,7 @@ const SHAPE_RULES: readonly (readonly [string, string])[] = [
 ];
 const shapeFile = ({ name, folder = 'tools' }: ShapeProbe): string => join(ROOT, folder, `line-rule-probe-${name}.ts`);
 let errorsByFile = new Map<string, string[]>();
-// nx keeps this test's project graph in a separate folder. A graph that is made while the probes exist has a circle of
+// nx keeps this test's project graph in a separate folder. A graph that is made while the probes exist has a cycle of
 // projects, and other tests run nx too.
 const graphFolder = mkdtempSync(join(tmpdir(), 'fc-graph-'));
 process.env['NX_WORKSPACE_DATA_DIRECTORY'] = graphFolder;

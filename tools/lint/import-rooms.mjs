@@ -1,6 +1,6 @@
 /**
- * ESLint rule for the rooms of an app: a folder may import only from the folders that a table lists for it. No import
- * may close a circle of files, not even an import of types. The table must have no circle either, so that folders
+ * ESLint rule for the rooms of an app: a folder may import only from the folders that a table lists for it. Imports
+ * must not form a cycle of files, not even imports of types. The table must not have a cycle either, so that folders
  * cannot form one.
  */
 import { readFileSync, readdirSync } from 'node:fs';
@@ -11,7 +11,7 @@ const REPOSITORY = join(import.meta.dirname, '../..');
 
 const IMPORT = /(?:^|\n)(?:import|export)\s(?:[^;'"]*?\sfrom\s+)?['"](\.[^'"]+)['"]/g;
 
-/** Circles of a graph, as lists of nodes (Tarjan 1972). */
+/** The cycles of a graph, as lists of nodes (Tarjan 1972). */
 export function circlesOf(edges) {
   const [index, low, stack, circles] = [new Map(), new Map(), [], []];
   const visit = (node) => {
@@ -50,7 +50,7 @@ function circleOfFile(root, file) {
   return graphs.get(root).find((circle) => circle.includes(file));
 }
 
-/** Throws if the table names an unknown room, or has a circle. */
+/** Throws if the table names an unknown room, or has a cycle. */
 export function checkTable(rooms) {
   for (const [room, allowed] of Object.entries(rooms)) {
     const unknown = allowed.find((name) => name !== '*' && !name.startsWith('../') && !(name in rooms));
@@ -69,7 +69,7 @@ export const importRooms = {
     schema: [{ type: 'object' }],
     messages: {
       room: '{{from}} may import from {{allowed}}, and not from {{to}} (eslint.config.mjs has the table)',
-      circle: 'this import closes a circle: {{files}}',
+      circle: 'this import closes a cycle: {{files}}',
     },
   },
   create(context) {
