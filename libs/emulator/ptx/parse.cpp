@@ -264,8 +264,8 @@ class Parser {
   }
 
   /**
-   * The caller that the comment behind a .loc names, such as `// standard.py:290:36 @[ kernel.py:14:25 ]`; 0 if there
-   * is none. The comment is needed because LLVM writes no inlined_at for functions without a linkage name, such as
+   * The caller that the comment after a .loc names, such as `// standard.py:290:36 @[ kernel.py:14:25 ]`; 0 if there is
+   * none. The comment is needed because LLVM writes no inlined_at for functions without a linkage name, such as
    * Triton's own.
    */
   int caller_in_comment(size_t at_loc) {

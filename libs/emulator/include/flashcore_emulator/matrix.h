@@ -33,7 +33,8 @@ __forceinline__ void bfloat16s_to_floats(const uint16_t* values, float* floats, 
 
 /**
  * C[ROWS][width of Vector] += A[ROWS][DEPTH] * B[DEPTH][width]. Four rows at a time give four independent sums.
- * Products are added in order of depth with an fp32 rounding at each fused step. The hardware adds in another order.
+ * Products are added in order of depth with an fp32 rounding at each fused step. The hardware adds in a different
+ * order.
  */
 template <int ROWS, int DEPTH, class Vector>
 __forceinline__ void multiply_add(const float (&A)[ROWS][DEPTH], const Vector (&B)[DEPTH], Vector (&C)[ROWS]) {
