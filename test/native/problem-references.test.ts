@@ -297,7 +297,8 @@ test.each([
 const SELECTED = readFileSync(join(ROOT, 'problems/attention_selected/problem.yaml'), 'utf8');
 const WITHOUT_HEADS = SELECTED.replace(/.*lists_of_next_head.*\n/, '');
 /**
- * Two forms of lists: one list per sequence; and one per 4 queries for all heads, with its dimensions in another order.
+ * Two forms of lists: one list per sequence; and one per 4 queries for all heads, with its dimensions in a different
+ * order.
  */
 const OF_SEQUENCES = WITHOUT_HEADS.replace(/.*lists_of_next_query.*\n/, '')
   .replace('in: [B, S, Hkv, topk]', 'in: [B, topk]')

@@ -1,6 +1,6 @@
 /**
  * The same request_id with the same body gives the same job, however many clients send it at once. The same request_id
- * with another body is refused.
+ * with a different body is refused.
  */
 import { collect, kernel, startTestRunner } from '@flashcore/runner/testing-daemon';
 import { RunnerClient } from '@flashcore/shared/client';
@@ -21,7 +21,7 @@ campaign(
       const requestId = seededUuid(random);
       const copies = integer(random, 2, 16);
       const answers = Array.from({ length: copies }, async (_, index) => {
-        // An id in upper case counts as the same id. The last copy has another body.
+        // An id in upper case counts as the same id. The last copy has a different body.
         const id = index % 2 === 0 ? requestId : requestId.toUpperCase();
         const kernelId = index === copies - 1 ? 'flood_1' : 'flood_20';
         const events = await collect(

@@ -24,7 +24,7 @@ const SHORT = [
   ...['right_when_checked', 'small_values', 'related_heads_in_8_bits', 'heaviest_weights', 'unlikely_keys'],
 ];
 // drawn-shapes.test.ts has the cheats that only drawn shapes and probes detect. results_in_globals is left out, because
-// each timed launch has other inputs and the kernel can rarely use a result that it kept. Its variables are refused
+// each timed launch has different inputs and the kernel can rarely use a result that it kept. Its variables are refused
 // instead.
 const ELSEWHERE = /^(shapes|values)_|^results_in_globals$/;
 const cheats = inFull(

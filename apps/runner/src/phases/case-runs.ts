@@ -164,7 +164,7 @@ interface ProbedInputs {
   found: CaseReport['inputs'];
 }
 
-/** Records the findings of each input, and names in texts the inputs on which the kernel was wrong. */
+/** Records the findings of each input; their texts name the inputs on which the kernel was wrong. */
 export function withInputs(run: CaseRun, { shape, inputs, found }: ProbedInputs): CaseRun {
   run.result.inputs = inputs.map(({ rule }, index) =>
     create(InputResultSchema, {

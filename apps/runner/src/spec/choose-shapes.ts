@@ -36,7 +36,7 @@ export interface ChosenShapes {
 
 /** Widths of rows in models: head dimensions, the most common ones first. */
 const WIDTHS = [128, 96, 256, 32, 80, 112, 192, 16];
-/** Lengths for kernels that take no longer ones, the longest first. */
+/** Lengths for kernels that accept only short ones, the longest first. */
 const LENGTHS = [256, 128, 64, 32, 16];
 
 /**

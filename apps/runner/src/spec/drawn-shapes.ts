@@ -388,7 +388,7 @@ class ShapeDraw {
     });
   }
 
-  /** With probability 3/4, gives each axis with a default another value, if the kernel takes it. */
+  /** With probability 3/4, gives each axis that has a default a different value, if the kernel takes it. */
   #drawOptional(chosen: Chosen): void {
     for (const { name, default: fallback, draw } of this.#axes) {
       if (!fallback) continue;

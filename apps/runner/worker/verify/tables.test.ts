@@ -176,7 +176,7 @@ test.each(SEEDS)('rows of K that no list of their sequence and head names are Na
   }
 });
 
-/** Lists of sequences of different lengths, whose dimensions are in another order. */
+/** Lists of sequences of different lengths, whose dimensions are in a different order. */
 const OF_LENGTHS = readFileSync(
   new URL('../../../../problems/attention_selected/problem.yaml', import.meta.url),
   'utf8',

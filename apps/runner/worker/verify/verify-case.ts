@@ -27,7 +27,7 @@ import { repeatedAnswers, repeatedTensors } from './repeated.ts';
 
 /**
  * NaN patterns of 16 bits that no arithmetic produces: NaNs as fp16 and bf16, and as fp32 when repeated. Each run uses
- * another one, so an element that was never written differs between two runs.
+ * a different one, so an element that was never written differs between two runs.
  */
 export const POISONS = [0xffda, 0x7fbc] as const;
 

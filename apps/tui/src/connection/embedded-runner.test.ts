@@ -95,7 +95,7 @@ function otherCheckout(): string {
   return path.join(dist, 'main.js');
 }
 
-/** Another checkout, whose runner has another digest. */
+/** Another checkout, whose runner has a different digest. */
 function otherBuild(): string {
   const program = otherCheckout();
   appendFileSync(program, '// another build\n');

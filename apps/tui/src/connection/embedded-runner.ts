@@ -123,7 +123,7 @@ export async function idleRunner(directory: string): Promise<number | undefined>
 
 interface FoundRunner {
   readonly record: RunnerRecord;
-  /** Undefined if the runner has another API version. */
+  /** Undefined if the runner has a different API version. */
   readonly client: RunnerClient | undefined;
 }
 

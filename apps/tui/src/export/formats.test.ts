@@ -239,7 +239,7 @@ test.skipIf(missing('python3-pip'))(
     const install = ['-m', 'pip', 'install', '--quiet', '--no-deps', '--no-index', '--target', join(folder, 'site')];
     execFileSync('python3', [...install, join(folder, name)], { stdio: ['ignore', 'ignore', 'pipe'] });
     expect(readFileSync(join(folder, 'site/flashcore_v12.py'), 'utf8')).toBe(torchFile(kernel));
-    // Another build gets another version, and the wheel of a user's kernel does not name a license.
+    // A different build gets a different version, and the wheel of a user's kernel does not name a license.
     const origin = { ...kernel.origin, buildId: 'cd'.repeat(32) };
     const own = Object.entries(wheelFiles({ ...kernel, origin, license: undefined }))[0]!;
     expect(own[0]).toBe('flashcore_v12-0.1.0+cdcdcdcdcdcd-py3-none-any.whl');
