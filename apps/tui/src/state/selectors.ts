@@ -286,7 +286,7 @@ function withoutSuperseded(state: AppState): readonly ExperimentSummary[] {
 }
 
 /**
- * The experiments, and the ended jobs of the list that are none, such as verifications, newest first. The runner keeps
+ * The experiments, and the listed ended jobs of other kinds, such as verifications, newest first. The runner keeps
  * figures of experiments only.
  */
 export function endedRuns({ experiments, jobs }: Pick<AppState, 'experiments' | 'jobs'>): AppState['experiments'] {

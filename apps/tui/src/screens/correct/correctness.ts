@@ -197,7 +197,7 @@ function caseRows(result: CaseResult, { verify }: VariantView, width: number): R
   ];
 }
 
-/** Explains the mask that no other name says. */
+/** Explains the mask `causal 2`, whose name does not say which keys a query sees. */
 const maskRows = ({ shape }: CaseResult, width: number): Row[] =>
   shape !== undefined && valuesOf(shape).causal === 2
     ? wrapRows('causal 2: query i sees keys 0 to i + Skv - S', width, { role: 'dim' })

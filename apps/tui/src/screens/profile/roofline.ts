@@ -60,7 +60,9 @@ export function rooflineRows(state: AppState, { benchmarks, build }: VariantView
   ];
 }
 
-/** "sm_90a" is sm_90; a build for no GPU and a device without a known architecture fit. */
+/**
+ * True if the build is for another architecture. "sm_90a" counts as sm_90; an empty text is an unknown architecture.
+ */
 const isOtherArch = (build: string, device: string): boolean =>
   build !== '' && device !== '' && build.replace(/[af]$/, '') !== device.replace(/[af]$/, '');
 
