@@ -14,7 +14,7 @@ import type { JobEvent } from "../../runner/v1/job_event_pb.js";
 export declare const file_flashcore_fleet_v1_fleet: GenFile;
 
 /**
- * AttachRequest is what a pilot says.
+ * AttachRequest is a message from a pilot.
  *
  * @generated from message flashcore.fleet.v1.AttachRequest
  */
@@ -74,7 +74,7 @@ export declare type AttachRequest = Message<"flashcore.fleet.v1.AttachRequest"> 
 export declare const AttachRequestSchema: GenMessage<AttachRequest>;
 
 /**
- * AttachResponse is what the gateway says.
+ * AttachResponse is a message from the gateway.
  *
  * @generated from message flashcore.fleet.v1.AttachResponse
  */
@@ -110,7 +110,7 @@ export declare type AttachResponse = Message<"flashcore.fleet.v1.AttachResponse"
     case: "stop";
   } | {
     /**
-     * The pilot is not needed any more, or may not go on: it ends.
+     * The pilot must end, because it is no longer needed or may not continue.
      *
      * @generated from field: flashcore.fleet.v1.Dismissed dismissed = 4;
      */
@@ -139,7 +139,7 @@ export declare type Register = Message<"flashcore.fleet.v1.Register"> & {
   token: string;
 
   /**
-   * Digest of the pilot's code; must be the gateway's.
+   * Digest of the pilot's code; must equal the gateway's.
    *
    * @generated from field: string build_id = 2;
    */
@@ -208,7 +208,7 @@ export declare const RegisterSchema: GenMessage<Register>;
  */
 export declare type Registered = Message<"flashcore.fleet.v1.Registered"> & {
   /**
-   * The lease that goes on; 0: none, and a job that the pilot has is another's now.
+   * The lease that continues; 0: none, and a job that the pilot still has now belongs to another pilot.
    *
    * @generated from field: int64 lease = 2;
    */
@@ -277,7 +277,7 @@ export declare type Assignment = Message<"flashcore.fleet.v1.Assignment"> & {
   files: SourceFile[];
 
   /**
-   * The client whose job it is: a device's worker that served another one is replaced.
+   * The client that owns the job; a worker that has served another client is replaced first.
    *
    * @generated from field: string owner = 7;
    */
@@ -298,7 +298,7 @@ export declare type Assignment = Message<"flashcore.fleet.v1.Assignment"> & {
 export declare const AssignmentSchema: GenMessage<Assignment>;
 
 /**
- * Compilation is a compiler's run that the pilot need not do.
+ * Compilation is the result of a compiler's run, so that the pilot need not repeat it.
  *
  * @generated from message flashcore.fleet.v1.Compilation
  */
@@ -475,7 +475,7 @@ export declare type GiveBack = Message<"flashcore.fleet.v1.GiveBack"> & {
   lease: bigint;
 
   /**
-   * Why, for people.
+   * The reason, as text for people.
    *
    * @generated from field: string reason = 2;
    */
@@ -495,7 +495,7 @@ export declare const GiveBackSchema: GenMessage<GiveBack>;
  */
 export declare type Leaving = Message<"flashcore.fleet.v1.Leaving"> & {
   /**
-   * Why, for people.
+   * The reason, as text for people.
    *
    * @generated from field: string reason = 1;
    */
@@ -535,7 +535,7 @@ export declare const StopSchema: GenMessage<Stop>;
  */
 export declare type Dismissed = Message<"flashcore.fleet.v1.Dismissed"> & {
   /**
-   * Why, for people.
+   * The reason, as text for people.
    *
    * @generated from field: string reason = 1;
    */
@@ -684,9 +684,9 @@ export declare const StoreArtifactResponseSchema: GenMessage<StoreArtifactRespon
  */
 export declare const FleetService: GenService<{
   /**
-   * The pilot registers, then gets jobs one after another and tells their events. A pilot whose stream broke, or whose
-   * gateway was started again, registers again and goes on with its job; one that does not come back in time loses it
-   * to another pilot.
+   * The pilot registers, then gets jobs one after another and reports their events. A pilot whose stream broke, or
+   * whose gateway was restarted, registers again and continues its job; a pilot that does not come back in time loses
+   * the job to another one.
    *
    * @generated from rpc flashcore.fleet.v1.FleetService.Attach
    */
@@ -716,7 +716,7 @@ export declare const FleetService: GenService<{
     output: typeof ReadBuildResponseSchema;
   },
   /**
-   * Stores a file that the pilot's job made; refused unless the bytes have the digest. Asked again it does nothing.
+   * Stores a file that the pilot's job made; refused unless the bytes have the digest. Storing it again has no effect.
    *
    * @generated from rpc flashcore.fleet.v1.FleetService.StoreArtifact
    */

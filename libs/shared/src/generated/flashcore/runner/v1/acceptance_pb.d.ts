@@ -62,7 +62,7 @@ export declare type Decision = Message<"flashcore.runner.v1.Decision"> & {
   time?: Timestamp | undefined;
 
   /**
-   * Why, in the words of who decided.
+   * Why, in the client's words.
    *
    * @generated from field: string note = 7;
    */
@@ -76,7 +76,7 @@ export declare type Decision = Message<"flashcore.runner.v1.Decision"> & {
   undoes: bigint;
 
   /**
-   * Role of `client` when it decided; empty in decisions from before it was noted.
+   * Role of `client` at the time of the decision; empty in decisions from before roles were recorded.
    *
    * @generated from field: string role = 9;
    */
@@ -97,7 +97,7 @@ export declare type Decision = Message<"flashcore.runner.v1.Decision"> & {
 export declare const DecisionSchema: GenMessage<Decision>;
 
 /**
- * Evidence is what the run showed that an acceptance rests on.
+ * Evidence is the part of a run's result that an acceptance is based on.
  *
  * @generated from message flashcore.runner.v1.Evidence
  */
@@ -173,8 +173,8 @@ export declare type Evidence = Message<"flashcore.runner.v1.Evidence"> & {
 export declare const EvidenceSchema: GenMessage<Evidence>;
 
 /**
- * Champion is a build that others are compared with: for one kernel, device model, shape, dtype and measuring protocol
- * the one accepted last.
+ * Champion is the build that others are compared with: the one accepted last for a kernel, device model, shape, dtype
+ * and measuring protocol.
  *
  * @generated from message flashcore.runner.v1.Champion
  */
@@ -243,8 +243,8 @@ export declare type Champion = Message<"flashcore.runner.v1.Champion"> & {
   job: string;
 
   /**
-   * Its hot latency on the first of `shapes`; absent when simulated or not measured. Of another day: for the eye, not to
-   * be judged by.
+   * Its hot latency on the first of `shapes`; absent when simulated or not measured. It is from another day, so nothing
+   * is judged by it.
    *
    * @generated from field: flashcore.runner.v1.LatencyStatistics latency = 10;
    */
@@ -272,7 +272,7 @@ export declare type Champion = Message<"flashcore.runner.v1.Champion"> & {
   plan: string;
 
   /**
-   * Network name of the machine that measured it, of a cluster the node; empty: from before it was noted.
+   * Network name of the machine that measured it, in a cluster the node; empty in records from before it was recorded.
    *
    * @generated from field: string host_name = 14;
    */
@@ -286,14 +286,14 @@ export declare type Champion = Message<"flashcore.runner.v1.Champion"> & {
   schedulerJob?: string | undefined;
 
   /**
-   * Dtype of Q, K, V and O: "fp16", "bf16" or "fp32"; empty from runners older than this field, which is fp16.
+   * Dtype of Q, K, V and O: "fp16", "bf16" or "fp32"; empty from runners older than this field, which means fp16.
    *
    * @generated from field: string dtype = 60;
    */
   dtype: string;
 
   /**
-   * The problem that it computes; empty from runners older than this field, which is attention.
+   * The problem that it computes; empty from runners older than this field, which means attention.
    *
    * @generated from field: string problem = 61;
    */
@@ -381,15 +381,15 @@ export declare type AcceptRequest = Message<"flashcore.runner.v1.AcceptRequest">
   note: string;
 
   /**
-   * UUID made by the client; the same one with the same body is the same decision. Empty: always a new one.
+   * UUID made by the client; repeated with the same body, it returns the same decision. Empty: always a new one.
    *
    * @generated from field: string request_id = 3;
    */
   requestId: string;
 
   /**
-   * The champion that the experiment was compared with, as its Acceptability names it: a job, or "none". Required: where
-   * another is the champion by now, the request is refused.
+   * The champion that the experiment was compared with, as its Acceptability names it: a job, or "none". Required: the
+   * request is refused if another build has become champion since.
    *
    * @generated from field: string over = 4;
    */
@@ -430,7 +430,7 @@ export declare type AcceptResponse = Message<"flashcore.runner.v1.AcceptResponse
 export declare const AcceptResponseSchema: GenMessage<AcceptResponse>;
 
 /**
- * RejectRequest notes that a result is not wanted.
+ * RejectRequest records that a result is not wanted.
  *
  * @generated from message flashcore.runner.v1.RejectRequest
  */
@@ -477,7 +477,7 @@ export declare type RejectResponse = Message<"flashcore.runner.v1.RejectResponse
   decision?: Decision | undefined;
 
   /**
-   * Champions that are none any more.
+   * The builds that are no longer champions.
    *
    * @generated from field: repeated flashcore.runner.v1.Champion removed = 2;
    */
@@ -525,7 +525,7 @@ export declare type UndoRequest = Message<"flashcore.runner.v1.UndoRequest"> & {
 export declare const UndoRequestSchema: GenMessage<UndoRequest>;
 
 /**
- * UndoResponse is what was taken back.
+ * UndoResponse says what has changed.
  *
  * @generated from message flashcore.runner.v1.UndoResponse
  */
@@ -633,14 +633,14 @@ export enum DecisionKind {
   ACCEPTED = 1,
 
   /**
-   * It is not wanted.
+   * Its result is not wanted.
    *
    * @generated from enum value: DECISION_KIND_REJECTED = 2;
    */
   REJECTED = 2,
 
   /**
-   * The decision before it was taken back.
+   * An earlier decision was taken back.
    *
    * @generated from enum value: DECISION_KIND_UNDONE = 3;
    */

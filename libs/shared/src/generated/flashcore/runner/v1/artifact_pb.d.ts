@@ -11,7 +11,7 @@ import type { Message } from "@bufbuild/protobuf";
 export declare const file_flashcore_runner_v1_artifact: GenFile;
 
 /**
- * Artifact is a file that a job made, kept under its digest; ReadArtifact gives its bytes.
+ * Artifact is a file that a job made, kept under its digest; ReadArtifact returns its bytes.
  *
  * @generated from message flashcore.runner.v1.Artifact
  */
@@ -45,7 +45,7 @@ export declare type Artifact = Message<"flashcore.runner.v1.Artifact"> & {
   sizeBytes: bigint;
 
   /**
-   * The entries in a cubin or PTX that has only some of the kernel's; empty: all of them.
+   * The entries in a cubin or PTX that has only some of the kernel's entries; empty: it has all of them.
    *
    * @generated from field: repeated string entries = 5;
    */
@@ -128,7 +128,7 @@ export enum ArtifactKind {
   SOURCE = 8,
 
   /**
-   * SM clock of every raw sample, in their order: little-endian float32, MHz; 0 if it is not known.
+   * SM clock of every raw sample, in the same order: little-endian float32, MHz; 0 if it is not known.
    *
    * @generated from enum value: ARTIFACT_KIND_SM_CLOCKS = 9;
    */

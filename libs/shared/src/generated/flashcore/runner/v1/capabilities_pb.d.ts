@@ -53,7 +53,7 @@ export declare type Host = Message<"flashcore.runner.v1.Host"> & {
   platform: string;
 
   /**
-   * Since when it runs.
+   * When it was started.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 6;
    */
@@ -219,7 +219,7 @@ export declare type Gpus = Message<"flashcore.runner.v1.Gpus"> & {
   total: number;
 
   /**
-   * Those that no job has.
+   * GPUs that no job has.
    *
    * @generated from field: int32 free = 2;
    */
@@ -233,7 +233,7 @@ export declare type Gpus = Message<"flashcore.runner.v1.Gpus"> & {
 export declare const GpusSchema: GenMessage<Gpus>;
 
 /**
- * FleetBuilds is where a gateway's kernels are compiled.
+ * FleetBuilds says where a gateway's kernels are compiled.
  *
  * @generated from message flashcore.runner.v1.FleetBuilds
  */
@@ -246,7 +246,7 @@ export declare type FleetBuilds = Message<"flashcore.runner.v1.FleetBuilds"> & {
   place: string;
 
   /**
-   * Why not before a GPU is taken; absent where they are.
+   * Why they are not compiled before a GPU is taken; absent if they are.
    *
    * @generated from field: optional string problem = 2;
    */
@@ -260,14 +260,14 @@ export declare type FleetBuilds = Message<"flashcore.runner.v1.FleetBuilds"> & {
   running: number;
 
   /**
-   * Jobs that ended without a GPU, since the start: builds, and what does not compile.
+   * Jobs that ended without a GPU, since the start: builds, and kernels that do not compile.
    *
    * @generated from field: int64 ended_without_gpu = 4;
    */
   endedWithoutGpu: bigint;
 
   /**
-   * Seconds that jobs were built before they had a GPU, since the start.
+   * Seconds spent on building jobs before they had a GPU, since the start.
    *
    * @generated from field: double seconds = 5;
    */
@@ -287,7 +287,7 @@ export declare const FleetBuildsSchema: GenMessage<FleetBuilds>;
  */
 export declare type Partition = Message<"flashcore.runner.v1.Partition"> & {
   /**
-   * The scheduler's name of it.
+   * The scheduler's name for it.
    *
    * @generated from field: string name = 1;
    */
@@ -336,7 +336,7 @@ export declare type Partition = Message<"flashcore.runner.v1.Partition"> & {
   usedSeconds: number;
 
   /**
-   * Clients whose jobs wait or run there, whose turn is next first.
+   * Clients whose jobs wait or run there, in the order of their turns.
    *
    * @generated from field: repeated flashcore.runner.v1.PartitionClient clients = 8;
    */
@@ -357,7 +357,7 @@ export declare type Partition = Message<"flashcore.runner.v1.Partition"> & {
 export declare const PartitionSchema: GenMessage<Partition>;
 
 /**
- * PartitionClient is what a client has of a partition.
+ * PartitionClient is a client's use of a partition.
  *
  * @generated from message flashcore.runner.v1.PartitionClient
  */
@@ -384,14 +384,14 @@ export declare type PartitionClient = Message<"flashcore.runner.v1.PartitionClie
   runningJobs: number;
 
   /**
-   * Seconds of devices lately (half counts after 15 minutes), and one for each job: who used least comes next.
+   * Recent seconds of device time, halved every 15 minutes, plus one for each job; the client that used least is next.
    *
    * @generated from field: double recent_seconds = 4;
    */
   recentSeconds: number;
 
   /**
-   * Weight of the client's role: recent_seconds counts by it.
+   * Weight of the client's role; recent_seconds count relative to it.
    *
    * @generated from field: double weight = 5;
    */
@@ -411,7 +411,7 @@ export declare const PartitionClientSchema: GenMessage<PartitionClient>;
  */
 export declare type Pilot = Message<"flashcore.runner.v1.Pilot"> & {
   /**
-   * The scheduler's id of it.
+   * The scheduler's id for it.
    *
    * @generated from field: string scheduler_job = 1;
    */
@@ -585,29 +585,29 @@ export declare type Device = Message<"flashcore.runner.v1.Device"> & {
   kernelDriverVersion?: string | undefined;
 
   /**
-   * Most bytes of L2 that launches can keep for themselves by an access-policy window; 0: the device has no such
-   * windows, and a manifest's l2_persist has no effect.
+   * Maximum number of bytes of L2 that launches can keep for themselves with an access-policy window; 0: the device has
+   * no such windows, and a manifest's l2_persist has no effect.
    *
    * @generated from field: int64 persisting_l2_bytes = 16;
    */
   persistingL2Bytes: bigint;
 
   /**
-   * Whether a launch can join CTAs to clusters; where not, a manifest's cluster has no effect.
+   * Whether a launch can group CTAs into clusters; if not, a manifest's cluster has no effect.
    *
    * @generated from field: bool clusters = 17;
    */
   clusters: boolean;
 
   /**
-   * How it is now; absent when nobody asked.
+   * Its current state; absent unless requested.
    *
    * @generated from field: flashcore.runner.v1.DeviceReading reading = 18;
    */
   reading?: DeviceReading | undefined;
 
   /**
-   * US dollars that an hour of it costs; 0: the emulator. Absent: no rate is known, or nobody asked.
+   * Cost of an hour in US dollars; 0 for the emulator. Absent if no rate is known, or unless requested.
    *
    * @generated from field: optional double usd_per_hour = 19;
    */
@@ -690,8 +690,8 @@ export declare type DeviceReading = Message<"flashcore.runner.v1.DeviceReading">
   missing?: string | undefined;
 
   /**
-   * Processes of the host that run or wait for a CPU, averaged over a minute; of the emulator, which times on these
-   * CPUs. Absent for a GPU.
+   * Processes of the emulator's host that run or wait for a CPU, averaged over a minute; they affect the emulator's
+   * times. Absent for a GPU.
    *
    * @generated from field: optional double host_load = 10;
    */
@@ -759,7 +759,7 @@ export declare const RooflineSchema: GenMessage<Roofline>;
  */
 export declare type Tool = Message<"flashcore.runner.v1.Tool"> & {
   /**
-   * "nvcc", "g++", "ncu", "compute-sanitizer", "bwrap", "cuobjdump"; "libcuda" for an NVIDIA driver that does not tell
+   * "nvcc", "g++", "ncu", "compute-sanitizer", "bwrap", "cuobjdump"; "libcuda" for an NVIDIA driver that does not list
    * its devices.
    *
    * @generated from field: string name = 1;
@@ -822,7 +822,7 @@ export declare type Isolation = Message<"flashcore.runner.v1.Isolation"> & {
 export declare const IsolationSchema: GenMessage<Isolation>;
 
 /**
- * PilotState is where a pilot stands.
+ * PilotState is the state of a pilot.
  *
  * @generated from enum flashcore.runner.v1.PilotState
  */
@@ -863,7 +863,7 @@ export enum PilotState {
   LEAVING = 4,
 
   /**
-   * Its connection broke, or the gateway was started again: it is given some time to come back, with its job.
+   * Its connection broke, or the gateway was restarted; it has some time to come back with its job.
    *
    * @generated from enum value: PILOT_STATE_AWAY = 5;
    */

@@ -102,7 +102,7 @@ export const PilotStateSchema = /*@__PURE__*/
   enumDesc(file_flashcore_runner_v1_capabilities, 0);
 
 /**
- * PilotState is where a pilot stands.
+ * PilotState is the state of a pilot.
  *
  * @generated from enum flashcore.runner.v1.PilotState
  */

@@ -31,7 +31,7 @@ export enum ErrorReason {
   INVALID_REQUEST = 1,
 
   /**
-   * NOT_FOUND: no kernel of that id; metadata `nearest` lists similar ids.
+   * NOT_FOUND: no kernel with that id; metadata `nearest` lists similar ids.
    *
    * @generated from enum value: ERROR_REASON_KERNEL_NOT_FOUND = 2;
    */
@@ -82,7 +82,7 @@ export enum ErrorReason {
   PROFILER_UNAVAILABLE = 8,
 
   /**
-   * NOT_FOUND: no job of that name.
+   * NOT_FOUND: no job with that name.
    *
    * @generated from enum value: ERROR_REASON_JOB_NOT_FOUND = 9;
    */
@@ -96,7 +96,7 @@ export enum ErrorReason {
   EVENTS_EXPIRED = 10,
 
   /**
-   * ALREADY_EXISTS: the request_id was used with another request body.
+   * ALREADY_EXISTS: the request_id was used with a different request body.
    *
    * @generated from enum value: ERROR_REASON_REQUEST_ID_REUSED = 11;
    */
@@ -117,7 +117,7 @@ export enum ErrorReason {
   DISK_FULL = 13,
 
   /**
-   * NOT_FOUND: no artifact of that digest.
+   * NOT_FOUND: no artifact with that digest.
    *
    * @generated from enum value: ERROR_REASON_ARTIFACT_NOT_FOUND = 14;
    */
@@ -145,7 +145,7 @@ export enum ErrorReason {
   DRAINING = 17,
 
   /**
-   * FAILED_PRECONDITION: the device is quarantined or no longer there. One that never was is INVALID_REQUEST.
+   * FAILED_PRECONDITION: the device is quarantined or no longer there. A device that never existed is INVALID_REQUEST.
    *
    * @generated from enum value: ERROR_REASON_DEVICE_UNAVAILABLE = 18;
    */
@@ -180,7 +180,7 @@ export enum ErrorReason {
   RUNNER_UNREACHABLE = 22,
 
   /**
-   * NOT_FOUND: no build of that id.
+   * NOT_FOUND: no build with that id.
    *
    * @generated from enum value: ERROR_REASON_BUILD_NOT_FOUND = 23;
    */
@@ -194,8 +194,8 @@ export enum ErrorReason {
   INTERNAL = 24,
 
   /**
-   * PERMISSION_DENIED: the client's role does not allow this; metadata `needed` names the permission, `role` what the
-   * client has.
+   * PERMISSION_DENIED: the client's role does not allow this; metadata `needed` names the permission, `role` the
+   * client's role.
    *
    * @generated from enum value: ERROR_REASON_PERMISSION_DENIED = 25;
    */
@@ -233,8 +233,8 @@ export enum ErrorReason {
   DATA_DAMAGED = 29,
 
   /**
-   * RESOURCE_EXHAUSTED: more streams are open than the runner serves, and this one moved longest ago. Watch the job again
-   * after the last event that came; metadata `limit`: client, connection or memory.
+   * RESOURCE_EXHAUSTED: more streams are open than the runner serves, and this one has been idle longest. Watch the job
+   * again from the last event that arrived; metadata `limit`: client, connection or memory.
    *
    * @generated from enum value: ERROR_REASON_STREAM_ENDED = 30;
    */

@@ -106,7 +106,7 @@ export declare type JobEvent = Message<"flashcore.runner.v1.JobEvent"> & {
     case: "buildResult";
   } | {
     /**
-     * A case and seed is about to run.
+     * A case is about to run with a seed.
      *
      * @generated from field: flashcore.runner.v1.VerifyProgress verify_progress = 17;
      */
@@ -452,7 +452,7 @@ export declare type LogLine = Message<"flashcore.runner.v1.LogLine"> & {
 export declare const LogLineSchema: GenMessage<LogLine>;
 
 /**
- * VerifyProgress says which case and seed is about to run.
+ * VerifyProgress says which case is about to run, and with which seed.
  *
  * @generated from message flashcore.runner.v1.VerifyProgress
  */
@@ -576,7 +576,7 @@ export declare type BenchmarkProgress = Message<"flashcore.runner.v1.BenchmarkPr
   warmUp: boolean;
 
   /**
-   * About how many samples there will be, by how the interval has narrowed so far and by the protocol's limits; 0: not
+   * Estimated number of samples in all, from the narrowing of the interval so far and the protocol's limits; 0: not
    * known.
    *
    * @generated from field: int32 expected_samples = 9;
@@ -674,7 +674,7 @@ export declare type ComparisonProgress = Message<"flashcore.runner.v1.Comparison
 export declare const ComparisonProgressSchema: GenMessage<ComparisonProgress>;
 
 /**
- * ProfileProgress is how far the profiler is.
+ * ProfileProgress is the profiler's progress.
  *
  * @generated from message flashcore.runner.v1.ProfileProgress
  */
@@ -748,7 +748,7 @@ export declare type JobFinished = Message<"flashcore.runner.v1.JobFinished"> & {
   summary: string;
 
   /**
-   * All that was found out.
+   * Everything that the job found out.
    *
    * @generated from field: flashcore.runner.v1.JobResult result = 3;
    */
@@ -769,7 +769,7 @@ export declare type JobFinished = Message<"flashcore.runner.v1.JobFinished"> & {
 export declare const JobFinishedSchema: GenMessage<JobFinished>;
 
 /**
- * JobError is why the runner could not find out.
+ * JobError says why the runner could not find out.
  *
  * @generated from message flashcore.runner.v1.JobError
  */

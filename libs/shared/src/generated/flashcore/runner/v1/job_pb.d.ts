@@ -46,7 +46,7 @@ export declare type Job = Message<"flashcore.runner.v1.Job"> & {
   outcome: Outcome;
 
   /**
-   * One line for people: why it ended so.
+   * One line for people: why it ended as it did.
    *
    * @generated from field: string summary = 5;
    */
@@ -109,7 +109,7 @@ export declare type Job = Message<"flashcore.runner.v1.Job"> & {
   endTime?: Timestamp | undefined;
 
   /**
-   * Jobs before it in the queue.
+   * Jobs ahead of it in the queue.
    *
    * @generated from field: int32 queue_position = 14;
    */
@@ -117,7 +117,7 @@ export declare type Job = Message<"flashcore.runner.v1.Job"> & {
 
   /**
    * The client that started it, by the name on its token or certificate; "local" where the runner asks for no
-   * credential; absent for jobs older than owners.
+   * credential; absent for jobs from before owners were recorded.
    *
    * @generated from field: optional string owner = 15;
    */
@@ -199,7 +199,7 @@ export enum JobKind {
 export declare const JobKindSchema: GenEnum<JobKind>;
 
 /**
- * JobState is where a job stands.
+ * JobState is the state of a job.
  *
  * @generated from enum flashcore.runner.v1.JobState
  */
@@ -252,7 +252,7 @@ export enum Outcome {
   UNSPECIFIED = 0,
 
   /**
-   * All that was asked for was found to be right; gates passed or were not measured.
+   * Everything that was requested was found to be right; gates passed or were not measured.
    *
    * @generated from enum value: OUTCOME_PASSED = 1;
    */
@@ -287,7 +287,7 @@ export enum Outcome {
   CRASHED = 5,
 
   /**
-   * The kernel, or the compiler, ran into its limit.
+   * The kernel, or the compiler, exceeded its time limit.
    *
    * @generated from enum value: OUTCOME_TIMED_OUT = 6;
    */

@@ -39,7 +39,7 @@ export const JobStateSchema = /*@__PURE__*/
   enumDesc(file_flashcore_runner_v1_job, 1);
 
 /**
- * JobState is where a job stands.
+ * JobState is the state of a job.
  *
  * @generated from enum flashcore.runner.v1.JobState
  */

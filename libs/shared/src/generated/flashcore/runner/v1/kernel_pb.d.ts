@@ -68,7 +68,7 @@ export declare type SourceTree = Message<"flashcore.runner.v1.SourceTree"> & {
   files: SourceFile[];
 
   /**
-   * Where the folder lies in a git repository: its state when it was sent.
+   * If the folder is in a git repository: its state when the folder was sent.
    *
    * @generated from field: flashcore.runner.v1.GitState git = 2;
    */
@@ -219,7 +219,7 @@ export declare type Variant = Message<"flashcore.runner.v1.Variant"> & {
 export declare const VariantSchema: GenMessage<Variant>;
 
 /**
- * KernelVariant is a kernel and how to compile it: what a candidate is compared with.
+ * KernelVariant is a kernel and how to compile it. A candidate is compared with it.
  *
  * @generated from message flashcore.runner.v1.KernelVariant
  */
@@ -330,7 +330,7 @@ export declare type Kernel = Message<"flashcore.runner.v1.Kernel"> & {
   title: string;
 
   /**
-   * The lesson of its difference from `after`.
+   * The lesson that its difference from `after` teaches.
    *
    * @generated from field: string lesson = 3;
    */
@@ -365,7 +365,7 @@ export declare type Kernel = Message<"flashcore.runner.v1.Kernel"> & {
   limits: KernelLimit[];
 
   /**
-   * Least compute capability ("sm_80"), or the exact one when it ends in "a" ("sm_90a").
+   * Minimum compute capability ("sm_80"), or the exact one when it ends in "a" ("sm_90a").
    *
    * @generated from field: string min_arch = 8;
    */
@@ -400,7 +400,7 @@ export declare type Kernel = Message<"flashcore.runner.v1.Kernel"> & {
   sourceDigest: string;
 
   /**
-   * kernel.yaml and sources; only in GetKernel, after which ReadArtifact has their bytes.
+   * kernel.yaml and sources; only in GetKernel, after which ReadArtifact can return their bytes.
    *
    * @generated from field: repeated flashcore.runner.v1.SourceFile files = 13;
    */
@@ -435,7 +435,7 @@ export declare type Kernel = Message<"flashcore.runner.v1.Kernel"> & {
   needsPtxEngine: boolean;
 
   /**
-   * The problem that it computes. Empty in older records, which are all of "attention".
+   * The problem that it computes. Empty in older records, which means "attention".
    *
    * @generated from field: string problem = 18;
    */
@@ -532,7 +532,7 @@ export declare type Expectation = Message<"flashcore.runner.v1.Expectation"> & {
   measured?: number | undefined;
 
   /**
-   * Device that `measured` is from; when it is not `device`, nothing was measured on that one.
+   * Device that `measured` is from; if it differs from `device`, nothing was measured on `device`.
    *
    * @generated from field: string measured_on = 12;
    */
@@ -580,8 +580,8 @@ export declare type KernelParameter = Message<"flashcore.runner.v1.KernelParamet
   about: string;
 
   /**
-   * The device's figure to which the default is the nearest of `values`: "multiprocessors". Empty: `default_value`
-   * is the default on every device.
+   * The figure of the device that selects the default, which is the nearest of `values`: "multiprocessors". Empty:
+   * `default_value` is the default on every device.
    *
    * @generated from field: string of_device = 5;
    */
@@ -671,7 +671,7 @@ export enum FindingKind {
   MISALIGNED_ADDRESS = 4,
 
   /**
-   * Two threads touch the same memory without a barrier between, at least one of them writing.
+   * Two threads touch the same memory without a barrier in between, and at least one of them writes.
    *
    * @generated from enum value: FINDING_KIND_RACE = 5;
    */
@@ -776,7 +776,7 @@ export enum FindingKind {
   COMPILE_TIMED_OUT = 19,
 
   /**
-   * Timed launches left work out: on inputs that they had not seen before they took longer. Found until protocol 3.
+   * Timed launches left work out: they took longer on inputs that they had not seen before. Reported up to protocol 3.
    *
    * @generated from enum value: FINDING_KIND_WORK_SKIPPED = 20;
    */
@@ -797,7 +797,7 @@ export enum FindingKind {
   UNINITIALISED_READ = 22,
 
   /**
-   * A warp operation called with a mask in which the calling lane is missing.
+   * A warp operation called with a mask that lacks the calling lane.
    *
    * @generated from enum value: FINDING_KIND_INVALID_WARP_MASK = 23;
    */

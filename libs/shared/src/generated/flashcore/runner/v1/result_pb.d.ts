@@ -36,7 +36,7 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
   prechecks: PrecheckItem[];
 
   /**
-   * The variant asked for first; then the USE_WMMA=0 fallback where a gate failed.
+   * The requested variant first; then the USE_WMMA=0 fallback if a gate failed.
    *
    * @generated from field: repeated flashcore.runner.v1.VariantResult variants = 3;
    */
@@ -50,7 +50,7 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
   deviceSeconds: number;
 
   /**
-   * Cost of them, US dollars; absent when the device is simulated or no rate is known.
+   * Their cost in US dollars; absent when the device is simulated or no rate is known.
    *
    * @generated from field: optional double cost_usd = 5;
    */
@@ -64,7 +64,7 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
   costMissing?: string | undefined;
 
   /**
-   * Rate that the cost is from, US dollars an hour.
+   * Rate that the cost is based on, US dollars per hour.
    *
    * @generated from field: optional double usd_per_hour = 7;
    */
@@ -85,14 +85,14 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
   plan?: GatePlan | undefined;
 
   /**
-   * Whether the result could become a champion, and how; absent in jobs that are no experiment.
+   * Whether the result could become a champion, and how; absent in jobs that are not experiments.
    *
    * @generated from field: flashcore.runner.v1.Acceptability acceptability = 10;
    */
   acceptability?: Acceptability | undefined;
 
   /**
-   * Set when the variant asked for failed and the plan goes on with the fallback: what happened. The outcome is then
+   * Set if the requested variant failed and the plan continues with the fallback: what happened. The outcome is then
    * the fallback's.
    *
    * @generated from field: optional string fell_back = 11;
@@ -128,7 +128,8 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
   phaseTimes: PhaseTime[];
 
   /**
-   * Whether the run decides who is champion; absent in jobs that are no experiment, and from before ranked runs.
+   * Whether the run decides who is champion; absent in jobs that are not experiments, and in results from before ranked
+   * runs existed.
    *
    * @generated from field: flashcore.runner.v1.Ranking ranking = 16;
    */
@@ -191,7 +192,7 @@ export declare const RankingSchema: GenMessage<Ranking>;
  */
 export declare type PhaseTime = Message<"flashcore.runner.v1.PhaseTime"> & {
   /**
-   * The phase; what belongs to a comparison, as trying held-out shapes does, counts as PHASE_COMPARE.
+   * The phase. Work that belongs to a comparison, such as trying held-out shapes, counts as PHASE_COMPARE.
    *
    * @generated from field: flashcore.runner.v1.Phase phase = 1;
    */
@@ -233,7 +234,8 @@ export declare type PhaseTime = Message<"flashcore.runner.v1.PhaseTime"> & {
 export declare const PhaseTimeSchema: GenMessage<PhaseTime>;
 
 /**
- * GatePlan is what an experiment asks: cases, shapes, timing modes, counters, and gates with their levels.
+ * GatePlan is the question that an experiment answers: cases, shapes, timing modes, counters, and gates with their
+ * levels.
  *
  * @generated from message flashcore.runner.v1.GatePlan
  */
@@ -295,7 +297,7 @@ export declare type GatePlan = Message<"flashcore.runner.v1.GatePlan"> & {
   metricSet: string;
 
   /**
-   * Whether the champion of the device is compared with.
+   * Whether the candidate is compared with the device's champion.
    *
    * @generated from field: bool champion = 9;
    */
@@ -317,7 +319,7 @@ export declare type GatePlan = Message<"flashcore.runner.v1.GatePlan"> & {
   acceptable: boolean;
 
   /**
-   * Every gate with its level and target, in order: in a GatePlanAnnounced and in Host without an answer.
+   * Every gate with its level and target, in order. In a GatePlanAnnounced and in Host they have no answer.
    *
    * @generated from field: repeated flashcore.runner.v1.GateResult gates = 12;
    */
@@ -331,7 +333,7 @@ export declare type GatePlan = Message<"flashcore.runner.v1.GatePlan"> & {
   requirements: string[];
 
   /**
-   * True for the plan that a request gets which names none.
+   * True for the plan of a request that names none.
    *
    * @generated from field: bool default = 14;
    */
@@ -434,7 +436,7 @@ export declare type VariantResult = Message<"flashcore.runner.v1.VariantResult">
   verify?: VerifyResult | undefined;
 
   /**
-   * Latency, a shape each.
+   * Latency, one element per shape.
    *
    * @generated from field: repeated flashcore.runner.v1.BenchmarkResult benchmarks = 6;
    */
@@ -525,7 +527,7 @@ export declare type HeldOutResult = Message<"flashcore.runner.v1.HeldOutResult">
 export declare const HeldOutResultSchema: GenMessage<HeldOutResult>;
 
 /**
- * ChampionDifference is what a candidate changes against the champion.
+ * ChampionDifference lists the differences of a candidate from the champion.
  *
  * @generated from message flashcore.runner.v1.ChampionDifference
  */
@@ -545,21 +547,21 @@ export declare type ChampionDifference = Message<"flashcore.runner.v1.ChampionDi
   championJob?: string | undefined;
 
   /**
-   * Registers, spills, shared memory, CTAs a multiprocessor, counters, cycles.
+   * Registers, spills, shared memory, CTAs per multiprocessor, counters, cycles.
    *
    * @generated from field: repeated flashcore.runner.v1.FigureDifference figures = 3;
    */
   figures: FigureDifference[];
 
   /**
-   * Parameters with another value.
+   * Parameters whose values differ.
    *
    * @generated from field: repeated flashcore.runner.v1.ParameterDifference parameters = 4;
    */
   parameters: ParameterDifference[];
 
   /**
-   * Source files with other lines.
+   * Source files whose lines differ.
    *
    * @generated from field: repeated flashcore.runner.v1.SourceDifference sources = 5;
    */
@@ -580,7 +582,7 @@ export declare type ChampionDifference = Message<"flashcore.runner.v1.ChampionDi
   warning?: string | undefined;
 
   /**
-   * Why counters or sources are missing; absent: they are not.
+   * Why counters or sources are missing; absent: none are missing.
    *
    * @generated from field: optional string missing = 8;
    */
@@ -642,7 +644,7 @@ export declare type FigureDifference = Message<"flashcore.runner.v1.FigureDiffer
 export declare const FigureDifferenceSchema: GenMessage<FigureDifference>;
 
 /**
- * ParameterDifference is a parameter with another value.
+ * ParameterDifference is a parameter whose values differ.
  *
  * @generated from message flashcore.runner.v1.ParameterDifference
  */
@@ -676,7 +678,7 @@ export declare type ParameterDifference = Message<"flashcore.runner.v1.Parameter
 export declare const ParameterDifferenceSchema: GenMessage<ParameterDifference>;
 
 /**
- * SourceDifference is a source file with other lines.
+ * SourceDifference is a source file whose lines differ.
  *
  * @generated from message flashcore.runner.v1.SourceDifference
  */
@@ -703,7 +705,7 @@ export declare type SourceDifference = Message<"flashcore.runner.v1.SourceDiffer
   linesRemoved: number;
 
   /**
-   * Places in the file, lines apart.
+   * Separate places in the file that differ.
    *
    * @generated from field: int32 hunks = 4;
    */
@@ -737,7 +739,7 @@ export declare type PrecheckItem = Message<"flashcore.runner.v1.PrecheckItem"> &
   check: string;
 
   /**
-   * Whether the experiment may go on.
+   * Whether the experiment may continue.
    *
    * @generated from field: flashcore.runner.v1.Verdict verdict = 2;
    */
@@ -923,7 +925,7 @@ export declare type FaultLocation = Message<"flashcore.runner.v1.FaultLocation">
   address?: string | undefined;
 
   /**
-   * Buffer it lies in or beyond, for example "16 bytes past the end of O".
+   * Where it is relative to a buffer, for example "16 bytes past the end of O".
    *
    * @generated from field: optional string buffer = 6;
    */
@@ -1054,7 +1056,7 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   protocol: string;
 
   /**
-   * SHA-256 over the compilers' arguments of the variant asked for; absent when nothing was compiled.
+   * SHA-256 over the compilers' arguments of the requested variant; absent when nothing was compiled.
    *
    * @generated from field: optional string flags_digest = 10;
    */
@@ -1069,7 +1071,8 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   conditions?: DeviceConditions | undefined;
 
   /**
-   * SHA-256 over what was judged by: the gates file, the plan's name and the kernel's own gates; absent when no gate was.
+   * SHA-256 over the rules of judgement: gates file, plan's name and the kernel's own gates; absent when no gate was
+   * judged.
    *
    * @generated from field: optional string gates_digest = 12;
    */
@@ -1097,22 +1100,23 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   git?: GitState | undefined;
 
   /**
-   * How inputs were drawn: "flashcore-inputs 5"; empty for results from before it was said, which is 1.
+   * How inputs were drawn, for example "flashcore-inputs 5"; empty in results from before it was recorded, which means
+   * 1.
    *
    * @generated from field: string inputs_version = 16;
    */
   inputsVersion: string;
 
   /**
-   * Dtype of Q, K, V and O: "fp16", "bf16" or "fp32"; empty for results from before it was said, which is fp16.
+   * Dtype of Q, K, V and O: "fp16", "bf16" or "fp32"; empty in results from before it was recorded, which means fp16.
    *
    * @generated from field: string dtype = 17;
    */
   dtype: string;
 
   /**
-   * The problem that the kernel computes, for example "attention"; empty from runners older than this field, which is
-   * attention.
+   * The problem that the kernel computes, for example "attention"; empty from runners older than this field, which
+   * means attention.
    *
    * @generated from field: string problem = 60;
    */
@@ -1127,8 +1131,8 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   schedulerJob?: string | undefined;
 
   /**
-   * Shapes that the runner drew for this run, in the order in which they ran; `seeds` has those of their inputs, behind
-   * those of the cases.
+   * Shapes that the runner drew for this run, in the order in which they ran; `seeds` has the seeds of their inputs,
+   * after those of the cases.
    *
    * @generated from field: repeated flashcore.runner.v1.Shape drawn_shapes = 19;
    */
@@ -1169,7 +1173,7 @@ export declare type BuildResult = Message<"flashcore.runner.v1.BuildResult"> & {
   cacheHit: boolean;
 
   /**
-   * Seconds it took, of the compiler or of the look-up.
+   * Seconds that the compiler or the look-up took.
    *
    * @generated from field: double seconds = 4;
    */
@@ -1232,7 +1236,7 @@ export declare type BuildResult = Message<"flashcore.runner.v1.BuildResult"> & {
   smemRefusedBytes: number;
 
   /**
-   * Whether the code has instructions of tensor cores, by its PTX; absent when no compiler left PTX.
+   * Whether the code has tensor core instructions, according to its PTX; absent when no compiler left PTX.
    *
    * @generated from field: optional bool tensor_cores = 13;
    */
@@ -1246,7 +1250,7 @@ export declare type BuildResult = Message<"flashcore.runner.v1.BuildResult"> & {
 export declare const BuildResultSchema: GenMessage<BuildResult>;
 
 /**
- * CompilerRun is one call of a compiler, or the calls for a kernel whose entries were compiled apart, side by side.
+ * CompilerRun is one run of a compiler, or the parallel runs for a kernel whose entries were compiled separately.
  *
  * @generated from message flashcore.runner.v1.CompilerRun
  */
@@ -1273,14 +1277,14 @@ export declare type CompilerRun = Message<"flashcore.runner.v1.CompilerRun"> & {
   target: string;
 
   /**
-   * Arguments, without paths of the host; of calls side by side, those that would compile all entries in one.
+   * Arguments, without paths of the host; of parallel runs, those that would compile all entries at once.
    *
    * @generated from field: repeated string arguments = 4;
    */
   arguments: string[];
 
   /**
-   * Seconds it took when it ran, of calls side by side the longest; of the first run for a cache hit.
+   * Seconds that it took; of parallel runs, the longest; for a cache hit, of the first run.
    *
    * @generated from field: double seconds = 5;
    */
@@ -1301,14 +1305,14 @@ export declare type CompilerRun = Message<"flashcore.runner.v1.CompilerRun"> & {
   cacheHit: boolean;
 
   /**
-   * Network name of the machine that it ran on, of the first run for a cache hit; empty: not known.
+   * Network name of the machine that it ran on; for a cache hit, of the first run; empty: not known.
    *
    * @generated from field: string host_name = 8;
    */
   hostName: string;
 
   /**
-   * Calls side by side that it stands for; 0: it is one.
+   * Number of parallel runs that it combines; 0: it is a single run.
    *
    * @generated from field: int32 parts = 9;
    */
@@ -1385,7 +1389,7 @@ export declare type Diagnostic = Message<"flashcore.runner.v1.Diagnostic"> & {
 export declare const DiagnosticSchema: GenMessage<Diagnostic>;
 
 /**
- * EntryResources is what an entry point needs, by ptxas, and what follows for the data sheet of the architecture.
+ * EntryResources is what an entry point needs according to ptxas, and what follows from the architecture's data sheet.
  *
  * @generated from message flashcore.runner.v1.EntryResources
  */
@@ -1419,21 +1423,21 @@ export declare type EntryResources = Message<"flashcore.runner.v1.EntryResources
   staticSmemBytes: number;
 
   /**
-   * Largest dynamic shared memory of the launches looked at, bytes.
+   * Largest dynamic shared memory of the launches considered, bytes.
    *
    * @generated from field: int32 dynamic_smem_bytes = 5;
    */
   dynamicSmemBytes: number;
 
   /**
-   * Spill stores, bytes, with those of the functions that it calls.
+   * Spill stores, bytes, including those of the functions that it calls.
    *
    * @generated from field: int32 spill_store_bytes = 6;
    */
   spillStoreBytes: number;
 
   /**
-   * Spill loads, bytes, with those of the functions that it calls.
+   * Spill loads, bytes, including those of the functions that it calls.
    *
    * @generated from field: int32 spill_load_bytes = 7;
    */
@@ -1496,7 +1500,8 @@ export declare type EntryResources = Message<"flashcore.runner.v1.EntryResources
   shapes: string[];
 
   /**
-   * How its launches fill the device, a shape each; empty for a device whose number of multiprocessors is not known.
+   * How its launches fill the device, one element per shape; empty if the device's number of multiprocessors is not
+   * known.
    *
    * @generated from field: repeated flashcore.runner.v1.LaunchWaves waves = 16;
    */
@@ -1544,14 +1549,14 @@ export declare type LaunchWaves = Message<"flashcore.runner.v1.LaunchWaves"> & {
   multiprocessors: number;
 
   /**
-   * CTAs over those that the device holds at once.
+   * CTAs divided by the number that the device holds at once.
    *
    * @generated from field: double waves = 4;
    */
   waves: number;
 
   /**
-   * Share of the multiprocessors' time that has work when all CTAs take the same time, percent.
+   * Share of the multiprocessors' time in which they have work if all CTAs take the same time, percent.
    *
    * @generated from field: double tail_efficiency_percent = 5;
    */
@@ -1647,7 +1652,7 @@ export declare type VerifyResult = Message<"flashcore.runner.v1.VerifyResult"> &
   seconds: number;
 
   /**
-   * Seeds of its inputs, each used on every shape; Provenance has them too, among all of the job.
+   * Seeds of its inputs, each used on every shape; Provenance has them too, among all seeds of the job.
    *
    * @generated from field: repeated string seeds = 6;
    */
@@ -1661,8 +1666,8 @@ export declare type VerifyResult = Message<"flashcore.runner.v1.VerifyResult"> &
   probes: CaseResult[];
 
   /**
-   * Where the result may be accepted: shapes that the runner drew for this run from all that the kernel's limits allow,
-   * in the order in which they ran, each on N(0, 1) and on saturated logits. Where one failed, the last is the smallest
+   * If the result may be accepted: shapes that the runner drew for this run from all that the kernel's limits allow, in
+   * the order in which they ran, each on N(0, 1) and on saturated logits. If one failed, the last is the smallest
    * failing shape found from it, with `found_from` set.
    *
    * @generated from field: repeated flashcore.runner.v1.CaseResult drawn = 8;
@@ -1816,7 +1821,7 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
   deterministic?: boolean | undefined;
 
   /**
-   * Error map of the worst seed; without blocks where a probe or a drawn shape is right.
+   * Error map of the worst seed; it has no blocks for a probe or a drawn shape that is right.
    *
    * @generated from field: flashcore.runner.v1.ErrorMap error_map = 20;
    */
@@ -1830,7 +1835,7 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
   seconds: number;
 
   /**
-   * PyTorch's SDPA on inputs of this case, a backend each.
+   * PyTorch's SDPA on inputs of this case, one element per backend.
    *
    * @generated from field: repeated flashcore.runner.v1.SdpaComparison sdpa = 22;
    */
@@ -1889,7 +1894,7 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
   output: string;
 
   /**
-   * Where the problem has several outputs: each of them, in the problem's order.
+   * If the problem has several outputs: each of them, in the problem's order.
    *
    * @generated from field: repeated flashcore.runner.v1.OutputResult outputs = 30;
    */
@@ -2049,7 +2054,7 @@ export declare type OutputResult = Message<"flashcore.runner.v1.OutputResult"> &
 export declare const OutputResultSchema: GenMessage<OutputResult>;
 
 /**
- * RoundingError is how far 16 rows of a head are off, at worst: the root of the mean of ((out - ref) / rounding)^2, where
+ * RoundingError is the error of the worst 16 rows of a head: the root of the mean of ((out - ref) / rounding)^2, where
  * `rounding` is the standard deviation that rounding P and O to the tensors' dtype gives an element.
  *
  * @generated from message flashcore.runner.v1.RoundingError
@@ -2063,7 +2068,8 @@ export declare type RoundingError = Message<"flashcore.runner.v1.RoundingError">
   ratio: number;
 
   /**
-   * More is wrong, in the tolerance profiles parity and strict: 2, or twice what attention in plain arithmetic has.
+   * A larger value is wrong, in the tolerance profiles parity and strict: 2, or twice the value of attention in plain
+   * arithmetic.
    *
    * @generated from field: double limit = 2;
    */
@@ -2104,7 +2110,7 @@ export declare type InputResult = Message<"flashcore.runner.v1.InputResult"> & {
   maxAbsError: number;
 
   /**
-   * As RoundingError's.
+   * As in RoundingError.
    *
    * @generated from field: double rounding_ratio = 4;
    */
@@ -2146,7 +2152,7 @@ export declare type SdpaComparison = Message<"flashcore.runner.v1.SdpaComparison
   missing?: string | undefined;
 
   /**
-   * Inputs compared: the first of the case's, or all.
+   * Number of inputs compared: the case's first ones, or all.
    *
    * @generated from field: int32 inputs = 4;
    */
@@ -2355,7 +2361,7 @@ export declare const ErrorMapSchema: GenMessage<ErrorMap>;
  */
 export declare type BenchmarkProtocol = Message<"flashcore.runner.v1.BenchmarkProtocol"> & {
   /**
-   * Least number of timed samples; default 100.
+   * Minimum number of timed samples; default 100.
    *
    * @generated from field: int32 min_samples = 1;
    */
@@ -2466,9 +2472,9 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
   gbPerSecond?: number | undefined;
 
   /**
-   * Share of the device's roofline reached, percent: least time of flops at the tensor peak and bytes at the memory
-   * bandwidth, over the median. It can exceed 100 where tensors stay in L2; least_us is what is possible. Absent when
-   * simulated.
+   * Share of the device's roofline reached, percent: the minimum time for flops at the tensor peak and bytes at the
+   * memory bandwidth, divided by the median. It can exceed 100 if tensors stay in L2; least_us allows for that. Absent
+   * when simulated.
    *
    * @generated from field: optional double roofline_percent = 10;
    */
@@ -2510,7 +2516,7 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
   conditions?: DeviceConditions | undefined;
 
   /**
-   * Outputs checked after timing, and inside it.
+   * How outputs were checked, after and during timing.
    *
    * @generated from field: string output_check = 16;
    */
@@ -2559,32 +2565,32 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
   clockSource: string;
 
   /**
-   * Samples whose clock fell below the median of those around them and that were kept nevertheless: what is measured in
-   * turns with them has no clock per sample, and to drop the slow samples of one side only would flatter it.
+   * Samples whose clock fell below the median of their neighbours but that were kept: the side measured in turns with
+   * them has no clock per sample, and dropping the slow samples of one side only would flatter it.
    *
    * @generated from field: int32 slowed_samples = 23;
    */
   slowedSamples: number;
 
   /**
-   * Samples in whose batch the device was throttled by hardware or heat and that were kept nevertheless, for the same
-   * reason; the result is not valid when more than a tenth were.
+   * Samples in whose batch the device was throttled by hardware or heat but that were kept for the same reason; the
+   * result is not valid if they are more than a tenth of all.
    *
    * @generated from field: int32 throttled_samples = 24;
    */
   throttledSamples: number;
 
   /**
-   * No kernel that does all of the work can take less, microseconds a launch: all flops at the tensor peak, and what
-   * must come from device memory in this mode at its bandwidth. A result well below it is IMPLAUSIBLE_TIME. Absent when
-   * simulated, and for a device without a data sheet.
+   * Minimum time of a kernel that does all of the work, microseconds per launch: all flops at the tensor peak, or the
+   * bytes that must come from device memory in this mode at its bandwidth, whichever takes longer. A result well below
+   * it is IMPLAUSIBLE_TIME. Absent when simulated, and for a device without a data sheet.
    *
    * @generated from field: optional double least_us = 25;
    */
   leastUs?: number | undefined;
 
   /**
-   * Which of the two it is, for example "1.07 GFLOP at the tensor peak of 121 TFLOP/s".
+   * The bound that applies, for example "1.07 GFLOP at the tensor peak of 121 TFLOP/s".
    *
    * @generated from field: optional string least_basis = 26;
    */
@@ -2653,7 +2659,7 @@ export declare const MissingRivalSchema: GenMessage<MissingRival>;
  */
 export declare type LegacyLoop = Message<"flashcore.runner.v1.LegacyLoop"> & {
   /**
-   * Microseconds a launch.
+   * Microseconds per launch.
    *
    * @generated from field: double mean_us = 1;
    */
@@ -2736,8 +2742,8 @@ export declare type SdpaBenchmark = Message<"flashcore.runner.v1.SdpaBenchmark">
 export declare const SdpaBenchmarkSchema: GenMessage<SdpaBenchmark>;
 
 /**
- * LatencyStatistics describes samples in microseconds. Percentiles are interpolated: of fewer than 1 / (1 - p) samples
- * (p90: 10, p95: 20, p99: 100) one says no more than the greatest sample, and reports leave it out.
+ * LatencyStatistics describes samples in microseconds. Percentiles are interpolated. With fewer than 1 / (1 - p)
+ * samples (p90: 10, p95: 20, p99: 100) a percentile says no more than the greatest sample, and reports leave it out.
  *
  * @generated from message flashcore.runner.v1.LatencyStatistics
  */
@@ -2841,7 +2847,7 @@ export declare type LatencyStatistics = Message<"flashcore.runner.v1.LatencyStat
   p50LowUs: number;
 
   /**
-   * Upper end of it.
+   * Upper end of that interval.
    *
    * @generated from field: double p50_high_us = 15;
    */
@@ -2923,8 +2929,8 @@ export declare type SdpaReuse = Message<"flashcore.runner.v1.SdpaReuse"> & {
   measuredAt?: Timestamp | undefined;
 
   /**
-   * Of the turn in which it was farthest from 0: the value nearest to its median in the 95 % interval of the median of
-   * the samples that checked it, over its median, less 1.
+   * How far the samples that checked it are off, in the turn in which that was most: the value in the 95 % interval of
+   * their median that is nearest to the reused median, divided by the reused median, minus 1.
    *
    * @generated from field: double drift = 3;
    */
@@ -2938,7 +2944,7 @@ export declare type SdpaReuse = Message<"flashcore.runner.v1.SdpaReuse"> & {
   checkSamples: number;
 
   /**
-   * Largest drift, to either side, at which it is used.
+   * Largest drift in either direction at which the figure is used.
    *
    * @generated from field: double drift_limit = 5;
    */
@@ -2987,7 +2993,7 @@ export declare type SdpaResult = Message<"flashcore.runner.v1.SdpaResult"> & {
   speedupLow: number;
 
   /**
-   * Upper end of it.
+   * Upper end of that interval.
    *
    * @generated from field: double speedup_high = 5;
    */
@@ -3029,7 +3035,7 @@ export declare type SdpaResult = Message<"flashcore.runner.v1.SdpaResult"> & {
   histogram?: Histogram | undefined;
 
   /**
-   * Set where the figure is an earlier job's on the same shape, device and PyTorch process.
+   * Set if the figure is from an earlier job on the same shape, device and PyTorch process.
    *
    * @generated from field: flashcore.runner.v1.SdpaReuse reused = 11;
    */
@@ -3126,8 +3132,8 @@ export declare type DeviceConditions = Message<"flashcore.runner.v1.DeviceCondit
   persistenceMode?: boolean | undefined;
 
   /**
-   * Processes of the host that run or wait for a CPU, averaged over a minute; of the emulator, which times on these
-   * CPUs. Absent for a GPU.
+   * Processes of the emulator's host that run or wait for a CPU, averaged over a minute; they affect the emulator's
+   * times. Absent for a GPU.
    *
    * @generated from field: optional double host_load = 11;
    */
@@ -3203,7 +3209,7 @@ export declare type ComparisonResult = Message<"flashcore.runner.v1.ComparisonRe
   candidate?: ComparedBuild | undefined;
 
   /**
-   * A shape and timing mode each.
+   * One element per shape and timing mode.
    *
    * @generated from field: repeated flashcore.runner.v1.ShapeComparison shapes = 3;
    */
@@ -3294,8 +3300,8 @@ export declare type ComparedBuild = Message<"flashcore.runner.v1.ComparedBuild">
   flagsDigest: string;
 
   /**
-   * PASS: its output was right on the shapes compared, before any timing. FAIL: it was not. NOT_MEASURED: nobody
-   * looked.
+   * PASS: its output was right on the shapes compared, before any timing. FAIL: it was not. NOT_MEASURED: it was not
+   * checked.
    *
    * @generated from field: flashcore.runner.v1.Verdict verified = 6;
    */
@@ -3343,8 +3349,8 @@ export declare type ComparisonRule = Message<"flashcore.runner.v1.ComparisonRule
   floorRatio: number;
 
   /**
-   * Where a champion differs from itself by more, at either end of the interval, that difference counts against every
-   * answer, and what it could undo is not judged: 0.015.
+   * If a champion differs from itself by more than this, at either end of the interval, the difference counts against
+   * every answer, and an answer that it could reverse is not judged: 0.015.
    *
    * @generated from field: double noise_limit = 3;
    */
@@ -3491,14 +3497,14 @@ export declare type ShapeComparison = Message<"flashcore.runner.v1.ShapeComparis
   launchesPerSample: number;
 
   /**
-   * The champion's outputs, checked after timing and at a secret sample inside it.
+   * How the champion's outputs were checked, after timing and at a secret sample during it.
    *
    * @generated from field: string champion_output_check = 19;
    */
   championOutputCheck: string;
 
   /**
-   * The candidate's outputs, checked in the same way.
+   * The same for the candidate's outputs.
    *
    * @generated from field: string candidate_output_check = 20;
    */
@@ -3534,7 +3540,7 @@ export declare type ShapeComparison = Message<"flashcore.runner.v1.ShapeComparis
 export declare const ShapeComparisonSchema: GenMessage<ShapeComparison>;
 
 /**
- * ProfileResult is what the hardware counters say.
+ * ProfileResult has the hardware counters of a launch.
  *
  * @generated from message flashcore.runner.v1.ProfileResult
  */
@@ -3547,7 +3553,8 @@ export declare type ProfileResult = Message<"flashcore.runner.v1.ProfileResult">
   verdict: Verdict;
 
   /**
-   * Why it was not measured, and what to do; of one that was, what is missing from it and why; absent: nothing.
+   * Why nothing was measured, and what to do; or what is missing from a measured profile, and why; absent: nothing is
+   * missing.
    *
    * @generated from field: optional string reason = 2;
    */
@@ -3603,7 +3610,7 @@ export declare type ProfileResult = Message<"flashcore.runner.v1.ProfileResult">
   arithmeticIntensity: number;
 
   /**
-   * True when the emulator counted: shared memory after a model of the hardware, instructions of PTX, no time.
+   * True when the emulator counted: shared memory by a model of the hardware, PTX instructions, and no times.
    *
    * @generated from field: bool modelled = 10;
    */
@@ -3706,7 +3713,7 @@ export declare type InstructionListing = Message<"flashcore.runner.v1.Instructio
 export declare const InstructionListingSchema: GenMessage<InstructionListing>;
 
 /**
- * InstructionBlock is neighbouring instructions of one source line. A header's instructions are the calling line's.
+ * InstructionBlock is neighbouring instructions of one source line. A header's instructions count for the calling line.
  *
  * @generated from message flashcore.runner.v1.InstructionBlock
  */
@@ -3802,7 +3809,7 @@ export declare type TimeEstimate = Message<"flashcore.runner.v1.TimeEstimate"> &
   latencyUs: number;
 
   /**
-   * Mean error of the model for kernels that nothing of it was fitted to, percent.
+   * Mean error of the model for kernels that no part of it was fitted to, percent.
    *
    * @generated from field: double mean_error_percent = 3;
    */
@@ -3837,7 +3844,7 @@ export declare type TimeEstimate = Message<"flashcore.runner.v1.TimeEstimate"> &
 export declare const TimeEstimateSchema: GenMessage<TimeEstimate>;
 
 /**
- * LineProfile is what a line of the kernel's source did in a launch; what a header does for it is the calling line's.
+ * LineProfile is what a line of the kernel's source did in a launch; the work of a header counts for the calling line.
  *
  * @generated from message flashcore.runner.v1.LineProfile
  */
@@ -3871,14 +3878,14 @@ export declare type LineProfile = Message<"flashcore.runner.v1.LineProfile"> & {
   instructions: bigint;
 
   /**
-   * Lanes that took part, of 32, a mean.
+   * Mean number of lanes, of 32, that took part.
    *
    * @generated from field: double active_lanes = 5;
    */
   activeLanes: number;
 
   /**
-   * Instructions of tensor cores.
+   * Tensor core instructions.
    *
    * @generated from field: int64 tensor_instructions = 6;
    */
@@ -3920,7 +3927,7 @@ export declare type LineProfile = Message<"flashcore.runner.v1.LineProfile"> & {
   sharedWavefronts: bigint;
 
   /**
-   * Wavefronts more than the width of the accesses takes.
+   * Wavefronts beyond those that the width of the accesses requires.
    *
    * @generated from field: int64 bank_conflicts = 12;
    */
@@ -4078,7 +4085,7 @@ export declare type GateResult = Message<"flashcore.runner.v1.GateResult"> & {
   level: string;
 
   /**
-   * Why it was not measured or is not judged, or what stands behind the value.
+   * Why it was not measured or is not judged, or what the value is based on.
    *
    * @generated from field: string detail = 9;
    */
@@ -4092,8 +4099,8 @@ export declare type GateResult = Message<"flashcore.runner.v1.GateResult"> & {
   source: string;
 
   /**
-   * Who measures it: "build", "verify", "benchmark", "profile", "history", "manifest", or "group" for a gate that stands
-   * for others.
+   * Who measures it: "build", "verify", "benchmark", "profile", "history", "manifest", or "group" for a gate that
+   * combines others.
    *
    * @generated from field: string phase = 11;
    */
@@ -4107,7 +4114,7 @@ export declare type GateResult = Message<"flashcore.runner.v1.GateResult"> & {
   metric: string;
 
   /**
-   * On what, for example "cold p50, 2x8x512x64"; may be empty.
+   * The shape and mode that it is about, for example "cold p50, 2x8x512x64"; may be empty.
    *
    * @generated from field: string condition = 13;
    */
@@ -4121,7 +4128,7 @@ export declare type GateResult = Message<"flashcore.runner.v1.GateResult"> & {
   why: string;
 
   /**
-   * Set when the kernel's own manifest gives target or level: its reason.
+   * Set if the kernel's own manifest gives the target or the level: its reason.
    *
    * @generated from field: string own_reason = 15;
    */
@@ -4135,21 +4142,21 @@ export declare type GateResult = Message<"flashcore.runner.v1.GateResult"> & {
   valueLow?: number | undefined;
 
   /**
-   * Upper end of it.
+   * Upper end of that interval.
    *
    * @generated from field: optional double value_high = 17;
    */
   valueHigh?: number | undefined;
 
   /**
-   * For a gate that stands for others ("any of"): their ids.
+   * For a gate that combines others ("any of"): their ids.
    *
    * @generated from field: repeated string any_of = 18;
    */
   anyOf: string[];
 
   /**
-   * True where the value is a model's, as the emulator's counters are: no GPU gave it.
+   * True if the value comes from a model, as the emulator's counters do, and not from a GPU.
    *
    * @generated from field: bool modelled = 19;
    */
@@ -4169,14 +4176,14 @@ export declare const GateResultSchema: GenMessage<GateResult>;
  */
 export declare type TuneResult = Message<"flashcore.runner.v1.TuneResult"> & {
   /**
-   * The winner first, then those that no interval tells apart from it, then those that were dropped.
+   * The winner first, then those whose intervals do not separate them from it, then those that were dropped.
    *
    * @generated from field: repeated flashcore.runner.v1.TunedVariant variants = 1;
    */
   variants: TunedVariant[];
 
   /**
-   * Labels of the variants that no other right one beats in both figures of `pareto_of`.
+   * Labels of the variants that no other correct variant beats in both figures of `pareto_of`.
    *
    * @generated from field: repeated string pareto = 2;
    */
@@ -4190,7 +4197,7 @@ export declare type TuneResult = Message<"flashcore.runner.v1.TuneResult"> & {
   winner?: string | undefined;
 
   /**
-   * The criterion of the order; on the emulator, whose times judge nothing, resources.
+   * The criterion of the order; resources on the emulator, whose times decide nothing.
    *
    * @generated from field: string ranked_by = 4;
    */
@@ -4211,7 +4218,7 @@ export declare type TuneResult = Message<"flashcore.runner.v1.TuneResult"> & {
   simulated: boolean;
 
   /**
-   * Combinations of the parameters' values.
+   * Number of combinations of the parameters' values.
    *
    * @generated from field: int32 combinations = 7;
    */
@@ -4266,28 +4273,28 @@ export declare type TunedVariant = Message<"flashcore.runner.v1.TunedVariant"> &
   buildId?: string | undefined;
 
   /**
-   * Registers per thread, the most of the entries that the shapes launch; 0: not known.
+   * Registers per thread, the maximum over the entries that the shapes launch; 0: not known.
    *
    * @generated from field: int32 registers = 4;
    */
   registers: number;
 
   /**
-   * Shared memory of a CTA in bytes, static and dynamic, the most.
+   * Shared memory of a CTA in bytes, static and dynamic; the maximum over these entries.
    *
    * @generated from field: int32 smem_bytes = 5;
    */
   smemBytes: number;
 
   /**
-   * Bytes spilled, the most.
+   * Bytes spilled; the maximum.
    *
    * @generated from field: int32 spill_bytes = 6;
    */
   spillBytes: number;
 
   /**
-   * CTAs that fit on a multiprocessor, the least.
+   * CTAs that fit on a multiprocessor; the minimum.
    *
    * @generated from field: int32 ctas_per_sm = 7;
    */
@@ -4315,14 +4322,14 @@ export declare type TunedVariant = Message<"flashcore.runner.v1.TunedVariant"> &
   p50LowUs?: number | undefined;
 
   /**
-   * Upper end of it.
+   * Upper end of that interval.
    *
    * @generated from field: optional double p50_high_us = 11;
    */
   p50HighUs?: number | undefined;
 
   /**
-   * Samples behind it.
+   * Number of samples behind the median.
    *
    * @generated from field: int32 samples = 12;
    */
@@ -4336,7 +4343,8 @@ export declare type TunedVariant = Message<"flashcore.runner.v1.TunedVariant"> &
   mode: TimingMode;
 
   /**
-   * Times as fast as the leader of its last comparison, on the first shape; absent: it was not compared as a contender.
+   * Its speed relative to the leader of its last comparison, on the first shape; absent: it was not compared as a
+   * contender.
    *
    * @generated from field: flashcore.runner.v1.RatioInterval ratio = 14;
    */
@@ -4357,7 +4365,7 @@ export declare type TunedVariant = Message<"flashcore.runner.v1.TunedVariant"> &
   dropped?: string | undefined;
 
   /**
-   * True when something of it was known from an earlier measurement.
+   * True when part of it was known from an earlier measurement.
    *
    * @generated from field: bool reused = 17;
    */
@@ -4498,7 +4506,7 @@ export enum TimingMode {
 export declare const TimingModeSchema: GenEnum<TimingMode>;
 
 /**
- * StopReason is why sampling ended.
+ * StopReason says why sampling ended.
  *
  * @generated from enum flashcore.runner.v1.StopReason
  */
@@ -4518,14 +4526,15 @@ export enum StopReason {
   CONVERGED = 1,
 
   /**
-   * The most samples of the protocol were taken and the interval is still wide; the spread is the device's noise.
+   * The protocol's maximum number of samples was taken and the interval is still wide; the spread is the device's
+   * noise.
    *
    * @generated from enum value: STOP_REASON_NOISE_FLOOR = 2;
    */
   NOISE_FLOOR = 2,
 
   /**
-   * The time limit.
+   * The time limit was reached.
    *
    * @generated from enum value: STOP_REASON_TIMED_OUT = 3;
    */

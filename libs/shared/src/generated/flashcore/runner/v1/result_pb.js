@@ -470,7 +470,7 @@ export const StopReasonSchema = /*@__PURE__*/
   enumDesc(file_flashcore_runner_v1_result, 3);
 
 /**
- * StopReason is why sampling ended.
+ * StopReason says why sampling ended.
  *
  * @generated from enum flashcore.runner.v1.StopReason
  */

@@ -24,8 +24,8 @@ export declare const file_flashcore_runner_v1_service: GenFile;
  */
 export declare type JobOptions = Message<"flashcore.runner.v1.JobOptions"> & {
   /**
-   * UUID made by the client; the same one with the same body is the same job. Other clients' ids are their own. Empty:
-   * always a new job.
+   * UUID made by the client; repeated with the same body, it returns the same job. Two clients may use the same one for
+   * different jobs. Empty: always a new job.
    *
    * @generated from field: string request_id = 1;
    */
@@ -33,8 +33,8 @@ export declare type JobOptions = Message<"flashcore.runner.v1.JobOptions"> & {
 
   /**
    * Device to run on, as GetHost names it ("gpu1", also written "gpu:1"; a gateway's "slurm:PARTITION"); empty: the
-   * host's first; a model ("h200") or "any": of the devices of that model, or like the first, the one with the fewest
-   * jobs when the job is accepted.
+   * host's first; a model ("h200") or "any": the device with the fewest jobs when the job is accepted, among those of
+   * that model, or like the first.
    *
    * @generated from field: string device_id = 2;
    */
@@ -63,8 +63,8 @@ export declare type JobOptions = Message<"flashcore.runner.v1.JobOptions"> & {
   labels: { [key: string]: string };
 
   /**
-   * A job of this request_id that the runner's end cut off (INTERRUPTED) is queued again, as a new job, instead of being
-   * given back; not part of the body that the id stands for. Tune does so without being asked.
+   * If a job with this request_id was cut off by the runner's end (INTERRUPTED), queue it again as a new job instead of
+   * returning it. Not part of the body that belongs to the id. Tune always does this.
    *
    * @generated from field: bool restart_interrupted = 6;
    */
@@ -145,7 +145,7 @@ export declare type VerifySettings = Message<"flashcore.runner.v1.VerifySettings
   shapes: Shape[];
 
   /**
-   * Number of fresh random inputs a shape, 1 to 100; 0: five.
+   * Number of fresh random inputs per shape, 1 to 100; 0: five.
    *
    * @generated from field: int32 seed_count = 2;
    */
@@ -297,9 +297,9 @@ export declare type BenchmarkSettings = Message<"flashcore.runner.v1.BenchmarkSe
   legacyLoop: boolean;
 
   /**
-   * Rivals to measure in turns with the kernel, each after its output was right on an input of the kernel's timed
-   * launches: "flash_attention_3", "flashinfer", "flex", "mosaic" or a backend of SDPA; "all": all of them. Empty:
-   * `sdpa_backends`, whose outputs are not checked. Needs a kernel.
+   * Rivals to measure in turns with the kernel; each is measured only if its output is right on an input of the
+   * kernel's timed launches: "flash_attention_3", "flashinfer", "flex", "mosaic" or a backend of SDPA; "all": all of
+   * them. Empty: `sdpa_backends`, whose outputs are not checked. Needs a kernel.
    *
    * @generated from field: repeated string rivals = 7;
    */
@@ -395,7 +395,7 @@ export declare type ProfileSettings = Message<"flashcore.runner.v1.ProfileSettin
   shape?: Shape | undefined;
 
   /**
-   * "gates" (default), "roofline", "stalls" or "full"; in an experiment "none" too, and the plan's is the default.
+   * "gates" (default), "roofline", "stalls" or "full"; in an experiment also "none", and the default is the plan's.
    *
    * @generated from field: string metric_set = 2;
    */
@@ -477,7 +477,7 @@ export declare type ProfileResponse = Message<"flashcore.runner.v1.ProfileRespon
 export declare const ProfileResponseSchema: GenMessage<ProfileResponse>;
 
 /**
- * RunExperimentRequest asks for all four and the gates.
+ * RunExperimentRequest asks for an experiment: build, verification, benchmark, profile, and the gates.
  *
  * @generated from message flashcore.runner.v1.RunExperimentRequest
  */
@@ -602,7 +602,7 @@ export declare type AssignedRun = Message<"flashcore.runner.v1.AssignedRun"> & {
   championLabel: string;
 
   /**
-   * Unset by gateways that planned a run once more when it ended.
+   * Unset by older gateways, which planned a run again when it ended.
    *
    * @generated from field: flashcore.runner.v1.RunFacts facts = 4;
    */
@@ -732,15 +732,15 @@ export declare type TuneRequest = Message<"flashcore.runner.v1.TuneRequest"> & {
   maxTrials: number;
 
   /**
-   * Parameters to vary, with the values to try; those not named stay as `variant` has them. Empty: all parameters of
-   * the manifest with all their values.
+   * Parameters to vary, with the values to try; the others keep their values in `variant`. Empty: all parameters of the
+   * manifest with all their values.
    *
    * @generated from field: repeated flashcore.runner.v1.TuneParameter parameters = 5;
    */
   parameters: TuneParameter[];
 
   /**
-   * How to compile what is not varied.
+   * How to compile: the settings that are not varied.
    *
    * @generated from field: flashcore.runner.v1.Variant variant = 6;
    */
@@ -761,7 +761,7 @@ export declare type TuneRequest = Message<"flashcore.runner.v1.TuneRequest"> & {
   maxUsd: number;
 
   /**
-   * For the draw; the same seed draws the same variants.
+   * Seed of the draw; the same seed draws the same variants.
    *
    * @generated from field: uint32 seed = 9;
    */
@@ -803,7 +803,7 @@ export declare type TuneParameter = Message<"flashcore.runner.v1.TuneParameter">
   name: string;
 
   /**
-   * Values of the manifest's; at least one.
+   * Values that the manifest lists; at least one.
    *
    * @generated from field: repeated int64 values = 2;
    */
@@ -944,7 +944,7 @@ export declare type ListJobsRequest = Message<"flashcore.runner.v1.ListJobsReque
   pageSize: number;
 
   /**
-   * next_page_token of the page before; empty: the first.
+   * next_page_token of the previous page; empty: the first page.
    *
    * @generated from field: string page_token = 2;
    */
@@ -1086,7 +1086,7 @@ export declare type ListKernelsResponse = Message<"flashcore.runner.v1.ListKerne
 export declare const ListKernelsResponseSchema: GenMessage<ListKernelsResponse>;
 
 /**
- * GetKernelRequest asks for a kernel, or for the kernel that a build was made of: one of the two is set.
+ * GetKernelRequest asks for a kernel, or for the kernel that a build was made from: one of the two is set.
  *
  * @generated from message flashcore.runner.v1.GetKernelRequest
  */
@@ -1119,7 +1119,7 @@ export declare const GetKernelRequestSchema: GenMessage<GetKernelRequest>;
  */
 export declare type GetKernelResponse = Message<"flashcore.runner.v1.GetKernelResponse"> & {
   /**
-   * With its files, whose bytes ReadArtifact then has.
+   * With its files, whose bytes ReadArtifact can then return.
    *
    * @generated from field: flashcore.runner.v1.Kernel kernel = 1;
    */
@@ -1146,7 +1146,7 @@ export declare const GetKernelResponseSchema: GenMessage<GetKernelResponse>;
  */
 export declare type GetHostRequest = Message<"flashcore.runner.v1.GetHostRequest"> & {
   /**
-   * Also read clocks, temperature, power and memory of each GPU: something runs on the host for it, if only for a moment.
+   * Also read clocks, temperature, power and memory of each GPU: this runs a program on the host for a moment.
    *
    * @generated from field: bool readings = 1;
    */
@@ -1173,7 +1173,7 @@ export declare type GetHostResponse = Message<"flashcore.runner.v1.GetHostRespon
   host?: Host | undefined;
 
   /**
-   * Who asked, as the runner knows them.
+   * The client, as the runner knows it.
    *
    * @generated from field: flashcore.runner.v1.Caller caller = 2;
    */
@@ -1194,7 +1194,7 @@ export declare type GetHostResponse = Message<"flashcore.runner.v1.GetHostRespon
   caseSets: CaseSet[];
 
   /**
-   * Number of shapes that the runner keeps to itself and tries the leaders of searches on; 0: none.
+   * Number of shapes that the runner keeps secret and on which it tries the leaders of searches; 0: none.
    *
    * @generated from field: int32 held_out_shapes = 5;
    */
@@ -1202,7 +1202,8 @@ export declare type GetHostResponse = Message<"flashcore.runner.v1.GetHostRespon
 
   /**
    * Digest of what decides a judgement here besides the runner's code and its devices: cases.yaml, gates.yaml, the
-   * emulator's engine, the held-out shapes. Keyed by a secret of the runner, so that it tells nothing of those shapes.
+   * emulator's engine, the held-out shapes. Keyed by a secret of the runner, so that it reveals nothing about those
+   * shapes.
    *
    * @generated from field: string judging_digest = 6;
    */
@@ -1298,7 +1299,7 @@ export declare type ListExperimentsRequest = Message<"flashcore.runner.v1.ListEx
   pageSize: number;
 
   /**
-   * next_page_token of the page before; empty: the first.
+   * next_page_token of the previous page; empty: the first page.
    *
    * @generated from field: string page_token = 2;
    */
@@ -1422,7 +1423,7 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
   gatesFailed: number;
 
   /**
-   * Gates not measured, and those that judge nothing.
+   * Gates not measured or not judged.
    *
    * @generated from field: int32 gates_not_measured = 10;
    */
@@ -1450,7 +1451,7 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
   samples: number;
 
   /**
-   * Against the champion of the same job: least ratio over the shapes; absent when none was named or it was not judged.
+   * Smallest ratio to the same job's champion over the shapes; absent when none was named or it was not judged.
    *
    * @generated from field: optional double speedup_over_champion = 14;
    */
@@ -1464,7 +1465,7 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
   champion?: string | undefined;
 
   /**
-   * The plan that it was judged by; absent for experiments older than plans.
+   * The plan that it was judged by; absent for experiments from before plans existed.
    *
    * @generated from field: optional string plan = 16;
    */
@@ -1493,7 +1494,7 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
   hardGatesPassed: number;
 
   /**
-   * Registers of a thread, the most of any entry; absent where nothing was built.
+   * Registers per thread, the maximum over all entries; absent when nothing was built.
    *
    * @generated from field: optional int32 registers_per_thread = 20;
    */
@@ -1521,21 +1522,21 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
   probes: number;
 
   /**
-   * Dtype of Q, K, V and O: "fp16", "bf16" or "fp32"; empty from runners older than this field, which is fp16.
+   * Dtype of Q, K, V and O: "fp16", "bf16" or "fp32"; empty from runners older than this field, which means fp16.
    *
    * @generated from field: string dtype = 60;
    */
   dtype: string;
 
   /**
-   * Whether it was a ranked run; absent in experiments from before ranked runs.
+   * Whether it was a ranked run; absent in experiments from before ranked runs existed.
    *
    * @generated from field: flashcore.runner.v1.Ranking ranking = 24;
    */
   ranking?: Ranking | undefined;
 
   /**
-   * Network name of the machine that it ran on, of a cluster the node; empty: from before it was noted.
+   * Network name of the machine that it ran on, in a cluster the node; empty in records from before it was recorded.
    *
    * @generated from field: string host_name = 25;
    */
@@ -1695,7 +1696,7 @@ export declare type GetLeaderboardResponse = Message<"flashcore.runner.v1.GetLea
   places: LeaderboardPlace[];
 
   /**
-   * The kernel that `speedup_over_baseline` is over.
+   * The kernel that `speedup_over_baseline` refers to.
    *
    * @generated from field: string baseline_kernel = 6;
    */
@@ -1751,7 +1752,7 @@ export declare type LeaderboardPlace = Message<"flashcore.runner.v1.LeaderboardP
   results: number;
 
   /**
-   * Dtype of Q, K, V and O: "fp16", "bf16" or "fp32"; empty from runners older than this field, which is fp16.
+   * Dtype of Q, K, V and O: "fp16", "bf16" or "fp32"; empty from runners older than this field, which means fp16.
    *
    * @generated from field: string dtype = 60;
    */
@@ -1765,7 +1766,7 @@ export declare type LeaderboardPlace = Message<"flashcore.runner.v1.LeaderboardP
   caseSet: string;
 
   /**
-   * The problem that kernels compute; empty from runners older than this field, which is attention.
+   * The problem that kernels compute; empty from runners older than this field, which means attention.
    *
    * @generated from field: string problem = 62;
    */
@@ -1792,7 +1793,7 @@ export declare type GeometricMean = Message<"flashcore.runner.v1.GeometricMean">
   us: number;
 
   /**
-   * Lower end of its 95 % interval: those of the medians, taken as independent.
+   * Lower end of its 95 % interval, from the medians' intervals, taken as independent.
    *
    * @generated from field: double low_us = 2;
    */
@@ -1940,7 +1941,8 @@ export declare type LeaderboardEntry = Message<"flashcore.runner.v1.LeaderboardE
   sdpaInTurns: boolean;
 
   /**
-   * Speedup over the best of `baseline_kernel` at the same place, another job's; absent when it has none there.
+   * Speedup over the best result of `baseline_kernel` at the same place, from another job; absent when it has none
+   * there.
    *
    * @generated from field: optional double speedup_over_baseline = 12;
    */
@@ -1955,7 +1957,8 @@ export declare type LeaderboardEntry = Message<"flashcore.runner.v1.LeaderboardE
   registers?: number | undefined;
 
   /**
-   * Who started the job; absent for jobs older than owners, "local" where the runner asks for no credential.
+   * Who started the job; absent for jobs from before owners were recorded, "local" where the runner asks for no
+   * credential.
    *
    * @generated from field: optional string owner = 14;
    */
@@ -1983,7 +1986,8 @@ export declare type LeaderboardEntry = Message<"flashcore.runner.v1.LeaderboardE
   sourceDigest: string;
 
   /**
-   * Network name of the machine that it was measured on, of a cluster the node; empty: from before it was noted.
+   * Network name of the machine that it was measured on, in a cluster the node; empty in records from before it was
+   * recorded.
    *
    * @generated from field: string host_name = 18;
    */
@@ -2032,7 +2036,7 @@ export declare type ReadArtifactRequest = Message<"flashcore.runner.v1.ReadArtif
   sha256: string;
 
   /**
-   * First byte wanted, from 0.
+   * Index of the first byte to return, from 0.
    *
    * @generated from field: int64 offset = 2;
    */
@@ -2170,7 +2174,7 @@ export declare const UploadSourcesResponseSchema: GenMessage<UploadSourcesRespon
  * KernelRunnerService builds, verifies, benchmarks and profiles attention kernels on the devices of its host.
  *
  * The five RPCs that start a job stream its events until it ends; the first event names the job. A dropped stream
- * leaves the job running: WatchJob takes it up again after any event. The same request_id with the same body is the
+ * leaves the job running: WatchJob resumes it after any event. A repeated request_id with the same body returns the
  * same job.
  *
  * @generated from service flashcore.runner.v1.KernelRunnerService
@@ -2227,8 +2231,8 @@ export declare const KernelRunnerService: GenService<{
     output: typeof RunExperimentResponseSchema;
   },
   /**
-   * Searches a kernel's variants for the fastest correct one. A search that the runner's end cut off goes on with the
-   * same request_id; what was measured is not measured again.
+   * Searches a kernel's variants for the fastest correct one. A search that was cut off by the runner's end continues
+   * when its request_id is sent again; what was measured is not measured again.
    *
    * @generated from rpc flashcore.runner.v1.KernelRunnerService.Tune
    */
@@ -2248,7 +2252,7 @@ export declare const KernelRunnerService: GenService<{
     output: typeof WatchJobResponseSchema;
   },
   /**
-   * Gives a job and, once it has ended, its result.
+   * Returns a job and, once it has ended, its result.
    *
    * @generated from rpc flashcore.runner.v1.KernelRunnerService.GetJob
    */
@@ -2288,7 +2292,7 @@ export declare const KernelRunnerService: GenService<{
     output: typeof ListKernelsResponseSchema;
   },
   /**
-   * Gives one kernel with its files.
+   * Returns one kernel with its files.
    *
    * @generated from rpc flashcore.runner.v1.KernelRunnerService.GetKernel
    */
@@ -2358,8 +2362,8 @@ export declare const KernelRunnerService: GenService<{
     output: typeof UploadSourcesResponseSchema;
   },
   /**
-   * Makes the build of an experiment that passed the champion of its kernel, device model, shapes, dtype and protocol. One
-   * that is that already is refused with NOT_ACCEPTABLE: nothing would change.
+   * Makes the build of a passed experiment the champion of its kernel, device model, shapes, dtype and protocol. A
+   * build that already is this champion is refused with NOT_ACCEPTABLE, because nothing would change.
    *
    * @generated from rpc flashcore.runner.v1.KernelRunnerService.Accept
    */

@@ -378,7 +378,7 @@ export const UploadSourcesResponseSchema = /*@__PURE__*/
  * KernelRunnerService builds, verifies, benchmarks and profiles attention kernels on the devices of its host.
  *
  * The five RPCs that start a job stream its events until it ends; the first event names the job. A dropped stream
- * leaves the job running: WatchJob takes it up again after any event. The same request_id with the same body is the
+ * leaves the job running: WatchJob resumes it after any event. A repeated request_id with the same body returns the
  * same job.
  *
  * @generated from service flashcore.runner.v1.KernelRunnerService
