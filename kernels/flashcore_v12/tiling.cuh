@@ -59,8 +59,8 @@ struct Tiling : CUT {
   static constexpr int Q_PANEL_BYTES = BLOCK_Q * PANEL_ROW_BYTES, KV_PANEL_BYTES = BLOCK_KV * PANEL_ROW_BYTES;
   static constexpr int Q_BYTES = PANELS * Q_PANEL_BYTES;
   static constexpr int K_BYTES = PANELS * KV_PANEL_BYTES, V_BYTES = V_PANELS * KV_PANEL_BYTES;
-  // The ones are where the product looks for a panel after V's panel: 16 rows, which every step reads. (If V had two
-  // panels, the ones would have to follow each stage of V, as far from its second panel as that is from the first.)
+  // The product reads the ones as the panel after V's panel: 16 rows, which every step reads. (If V had two panels,
+  // the ones would have to follow each stage of V, as far from its second panel as that is from the first.)
   static_assert(!SUMS_BY_ONES || V_PANELS == 1);
   static constexpr int ONES_BYTES = SUMS_BY_ONES ? WGMMA_K * PANEL_ROW_BYTES : 0;
   using Barriers = RingBarriers<STAGES, CONSUMERS, WGS_Q>;

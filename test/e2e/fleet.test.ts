@@ -218,7 +218,7 @@ test.skipIf(missing('slurm-wlm'))(
 );
 
 test.skipIf(missing('slurm-wlm'))(
-  'if nodes have another device, the job, the fleet and the pilot’s log say so within 30 s',
+  'if nodes have a device other than their partition’s, the job, the fleet and the pilot’s log say so within 30 s',
   { timeout: 120_000 },
   async () => {
     await using other = new Home();

@@ -98,8 +98,7 @@ export async function documents(): Promise<Document[]> {
 
 /**
  * The page of a results folder, by the folder's contents: a run on the emulator, experiments with copies of kernels, or
- * a GPU host's measurements. Undefined if the folder answers another question, because then its page is written by
- * hand.
+ * a GPU host's measurements. Undefined for all other folders, whose pages are written by hand.
  */
 function pageOf(folder: string): string | undefined {
   if (jsonOf(folder, 'ladder.json')) return emulatorPage(folder);

@@ -516,7 +516,7 @@ __device__ __forceinline__ void load_sums(float (&sums_rmem)[COUNT], const float
 // This lane's first row of the 64 rows whose sums its warpgroup has loaded.
 __device__ __forceinline__ int first_row() { return threadIdx.x % WARPGROUP / WARP * 16 + threadIdx.x % WARP / 4; }
 
-// Third launch: dQ = scale times its sums. A CTA has a tile of queries, a warpgroup the 64 x 64 that one summed before.
+// Third launch: dQ = scale times its sums. A CTA takes a tile of queries, each warpgroup a 64 x 64 block of its sums.
 template <class C>
 __device__ __forceinline__ void round_dQ(const float* dQ_sums, Element* dQ, int S, int q_tiles, float scale, int H) {
   const int head = blockIdx.x / q_tiles, tile = blockIdx.x % q_tiles, part = threadIdx.x / WARPGROUP;

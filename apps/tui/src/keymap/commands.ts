@@ -131,7 +131,7 @@ export const isUsable = ({ when }: Command, state: AppState): boolean => when?.(
  * The message for a key that has no effect now but would elsewhere; undefined for other keys, and for Escape and Enter.
  */
 export function whyNothing(key: string, state: AppState): string | undefined {
-  // Users press these keys to close whatever is open, or in a list that may be empty.
+  // These keys need no message: users press them to close whatever is open, or in a list that may be empty.
   if (key === 'escape' || key === 'enter') return undefined;
   const [command] = commandsOf(state).filter(({ keys }) => keys.includes(key));
   return command && doesNothing(command, state);
