@@ -1,4 +1,4 @@
-// How the rows of a head lie in memory, by the parameter BSHD. 0: [heads of all batches][rows][columns], as PyTorch's
+// How the rows of a head are laid out, by the parameter BSHD. 0: [heads of all batches][rows][columns], as PyTorch's
 // SDPA has them. 1: [batches][rows][heads of a batch][columns], as a projection writes them and FlashAttention takes them.
 #pragma once
 #include <cstddef>

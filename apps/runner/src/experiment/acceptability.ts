@@ -64,7 +64,7 @@ function refusal(spec: JobSpec, { outcome, variants, fellBack }: Ended): string 
   if (!build?.succeeded) return 'nothing was built';
   if (!benchmark) return 'it was not benchmarked';
   if (layoutsOf(kernel.manifest, resolved.parameters).length > 0)
-    return "its tensors lie in memory in an order of its own, and champions are compared in the problem's";
+    return "its tensors have their own order in memory, and champions are compared in the problem's order";
   if (variants[0]!.verify?.probes.length === 0)
     return 'it was not probed: it takes none of the shapes that the probes of cases.yaml have';
   return (

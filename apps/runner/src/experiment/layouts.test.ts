@@ -75,6 +75,6 @@ test('a result with its own layouts cannot become a champion', LIMITS, async () 
   });
   expect(outcome.result.acceptability).toMatchObject({
     possible: false,
-    reason: expect.stringMatching(/tensors lie in memory in an order of its own/) as string,
+    reason: expect.stringMatching(/tensors have their own order in memory/) as string,
   });
 });

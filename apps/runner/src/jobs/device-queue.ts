@@ -10,7 +10,7 @@ export interface QueuedDevice {
   describe: () => DeviceDescription;
   /** Whether the store takes writes, so that a job's findings can be stored; default: always. */
   mayStart?: () => boolean;
-  /** How many jobs run at the same time; default: one. A gateway's device, a partition of a cluster, can run several. */
+  /** How many jobs run at the same time; default: one. A gateway's device is a partition, which can run several. */
   capacity?: (() => number) | undefined;
   elapsedMs?: (() => number) | undefined;
 }

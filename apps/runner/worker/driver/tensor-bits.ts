@@ -102,7 +102,7 @@ export function valuesOfBits(bits: TensorBits, dtype: TensorDtype): Float32Array
   return Float32Array.from({ length: bits.length }, (_, index) => valueAt(index));
 }
 
-/** A tensor's values in the order in which they lie in memory. */
+/** A tensor's values in their order in memory. */
 export const inMemory = <Values extends NumericValues>(values: Values, tensor: Placed): Values =>
   tensor.layout ? reordered(values, tensor.dims, tensor.layout) : values;
 

@@ -264,7 +264,7 @@ function sourceProblem(manifest: Manifest): string | undefined {
   if (problem.id !== DEFAULT_PROBLEM)
     return `it computes ${problem.id}, and this format is for ${DEFAULT_PROBLEM}: --torch and --wheel export any problem`;
   if (layouts.length > 0)
-    return `${layouts.map(({ tensor }) => tensor).join(', ')} lie in memory in an order of its own, and callers of this format have the problem's: --torch and --wheel export any layout; or choose a variant without layouts`;
+    return `${layouts.map(({ tensor }) => tensor).join(', ')} have their own order in memory, and callers of this format use the problem's order: --torch and --wheel export any layout; or choose a variant without layouts`;
   const initialised = [
     ...(initialOutput === undefined ? [] : ['O']),
     ...workspace.filter(({ initial }) => initial).map(({ name }) => name),

@@ -521,7 +521,7 @@ test.each<[kernel: string, format: ExportFormat, reason: string | undefined, par
   [
     '../../kernels/flashcore_v12',
     'hf',
-    "flashcore_v12 can't be exported: Q, K, V, O lie in memory in an order of its own, and callers of this format have the problem's: --torch and --wheel export any layout; or choose a variant without layouts",
+    "flashcore_v12 can't be exported: Q, K, V, O have their own order in memory, and callers of this format use the problem's order: --torch and --wheel export any layout; or choose a variant without layouts",
     { BSHD: 1 },
   ],
 ])('exports %s as %s, or gives the reason why not: %s', (kernel, format, reason, parameters = {}) => {

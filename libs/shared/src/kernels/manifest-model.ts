@@ -87,7 +87,7 @@ export interface ManifestWorkspace {
   readonly initial: Fill | undefined;
 }
 
-/** The order in which a tensor's dimensions lie in memory. */
+/** The order of a tensor's dimensions in memory. */
 export interface ManifestLayout {
   readonly tensor: TensorName;
   /** Outermost first, as indices of the problem's dimensions. */

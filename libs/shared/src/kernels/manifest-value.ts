@@ -70,7 +70,7 @@ export function dtypeParameters({ math: { inputs } }: Pick<Manifest, 'math'>, bu
   return inputs.flatMap(({ when }) => when.names).filter((name) => !kept.includes(name));
 }
 
-/** Parameters that decide how tensors lie in memory. */
+/** Parameters that decide how tensors are laid out in memory. */
 export const layoutParameters = ({ layouts }: Pick<Manifest, 'layouts'>): string[] =>
   layouts.flatMap(({ when }) => when?.names ?? []);
 
