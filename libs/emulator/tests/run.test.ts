@@ -1,6 +1,6 @@
 /**
- * Runs the emulator's own tests, which are in C++ and test below the driver API. Only FLASHCORE_TESTS=all compiles their
- * kernels, and compares each opcode with an H200's results and with its definition.
+ * Runs the emulator's own tests, which are in C++ and test below the driver API. Only FLASHCORE_TESTS=all compiles
+ * their kernels, and compares each opcode with an H200's results and with its definition.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -108,7 +108,7 @@ test.each([
   ['in: [G, K, N]', 'in: [1 / 0]', 15, 'tensors.B.in[0]', /found NaN/],
   ['in: [G, K, N]', 'in: [G], out: [G]', 15, 'tensors.B', /exactly one of `in` and `out`/],
   ['[fp16, bf16]', '[fp16, fp12]', 16, 'tensors.C.dtype', /same_as\(a tensor\) or a list of fp16, bf16, fp32/],
-  ['[fp16, bf16]', 'same_as(B)', 14, 'tensors.A.dtype', /circle \(A -> C -> B -> A\): give one of them a list/],
+  ['[fp16, bf16]', 'same_as(B)', 14, 'tensors.A.dtype', /cycle \(A -> C -> B -> A\): give one of them a list/],
   ['same_as(A)', 'same_as(D)', 15, 'tensors.B.dtype', /unknown tensor "D": known are A, B, C/],
   ['same_as(A)', '{ same_as: D, e4m3: bf16 }', 15, 'tensors.B.dtype', /unknown tensor "D": known are A, B, C/],
   ['same_as(A)', '{ e4m3: bf16 }', 15, 'tensors.B.dtype', /\{ same_as: a tensor, e4m3: bf16 \}/],

@@ -283,8 +283,8 @@ class ProblemCompiler {
         return none;
       }
       if (seen.has(sameAs)) {
-        const circle = [...seen, sameAs].join(' -> ');
-        this.#fault(['tensors', name, 'dtype'], `same_as goes in a circle (${circle}): give one of them a list`);
+        const cycle = [...seen, sameAs].join(' -> ');
+        this.#fault(['tensors', name, 'dtype'], `same_as forms a cycle (${cycle}): give one of them a list`);
         return none;
       }
       at = sameAs;
