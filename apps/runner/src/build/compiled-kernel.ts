@@ -41,6 +41,7 @@ import { parsePtxasReport, parseSmemExcess, type PtxasEntry, type SmemExcess } f
 import { sharedBuffers } from './shared-buffers.ts';
 import { digestOf, shownPath, type SnapshotFile } from './source-snapshot.ts';
 import { isMarker, SPELLING_FILE, symbolsOfSpelled } from './spelled-entries.ts';
+import { hasTensorInstruction, mayUseTensorCores } from './tensor-cores.ts';
 import type { Compiler } from './compilers.ts';
 
 export interface KernelBuild {
@@ -100,8 +101,6 @@ function imageKind(emulation: Emulation | undefined): OutputKind {
   return emulation.engine === 'ptx' ? 'ptx' : 'emulator-module';
 }
 
-const TENSOR_INSTRUCTION = /\b(?:mma\.(?:sync|sp)|wmma\.mma|wgmma\.mma_async|tcgen05\.mma)\b/;
-
 /** Builds the result, and keeps sources, listing and compiler output as artifacts. */
 export class KernelAssembly {
   readonly #artifacts: ArtifactStore;
@@ -160,7 +159,7 @@ export class KernelAssembly {
       arch: spec.arch,
       flagsDigest: flagsDigest(told),
       smemRefusedBytes: excess[0]?.bytes ?? 0,
-      ...this.#tensorCores(runs),
+      ...this.#tensorCores(runs, kernel),
     });
     const parameters = new Map(
       asSpelled(
@@ -200,14 +199,18 @@ export class KernelAssembly {
     return ptx && readPtxEntries(readFileSync(this.#artifacts.path(ptx.sha256), 'utf8'));
   }
 
-  /** Whether the PTX of any run uses tensor cores; absent without PTX. */
-  #tensorCores(runs: readonly CompilerRun[]): { tensorCores?: boolean } {
+  /**
+   * Whether the PTX of any run uses tensor cores. Without PTX: false if the sources name nothing that could, otherwise
+   * absent.
+   */
+  #tensorCores(runs: readonly CompilerRun[], { files, units }: CompiledKernel): { tensorCores?: boolean } {
     const ptx = runs.flatMap(({ compilation }) => compilation.outputs).filter(({ kind }) => kind === 'ptx');
-    if (ptx.length === 0) return {};
+    if (ptx.length === 0) {
+      const isWhole = units.every(({ headers = [] }) => headers.length === 0) && files.every(({ binary }) => !binary);
+      return isWhole && !files.some(({ text }) => mayUseTensorCores(text)) ? { tensorCores: false } : {};
+    }
     return {
-      tensorCores: ptx.some(({ sha256 }) =>
-        TENSOR_INSTRUCTION.test(readFileSync(this.#artifacts.path(sha256), 'latin1')),
-      ),
+      tensorCores: ptx.some(({ sha256 }) => hasTensorInstruction(readFileSync(this.#artifacts.path(sha256), 'latin1'))),
     };
   }
 

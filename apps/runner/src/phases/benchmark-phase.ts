@@ -5,6 +5,7 @@ import {
   BenchmarkResultSchema,
   FlashcoreError,
   type BenchmarkResult,
+  type Device,
   type Finding,
   type Shape,
   TIMING_MODES,
@@ -12,13 +13,16 @@ import {
   type Sha256,
 } from '@flashcore/shared/contract';
 import {
+  arithmeticPeak,
   caseFlops,
   checkShape,
+  findDataSheet,
   formatShape,
   planLaunches,
   problemCase,
   sameShape,
   valuesOf,
+  type Work,
 } from '@flashcore/shared/kernels';
 import { describe, histogram } from '@flashcore/shared/statistics';
 import { formatCount } from '@flashcore/shared/text';
@@ -65,6 +69,7 @@ export const benchmarkPhase: VariantPhase = {
     const findings = await runBenchmark(services, {
       spec: services.spec.benchmark!,
       image: build!.image!,
+      tensorCores: build!.result.tensorCores,
       ahead: timing,
       onSeeds: (seeds) => job.seeds.push(...seeds),
       onResults: (results) => {
@@ -107,6 +112,8 @@ interface BenchmarkOptions {
   spec: BenchmarkSpec;
   /** The module that the device loads. */
   image: DeviceImage;
+  /** Whether the code uses tensor cores; undefined if that is not known. */
+  tensorCores: boolean | undefined;
   /** Inputs that were drawn ahead for the first shape; undefined if there are none. */
   ahead: TimedInputs | undefined;
   /** Called with the seeds of the inputs, before each shape. */
@@ -314,6 +321,7 @@ async function measureShape(
     benchmarkResult(services, {
       report,
       shape,
+      tensorCores: options.tensorCores,
       shortened: spec.protocol.shortened,
       sdpa: beside.sdpa,
       legacyLaunches: spec.legacyLaunches,
@@ -334,9 +342,16 @@ function answerOf(outcome: WorkerOutcome<LatencyReport[]>, shape: Shape): Latenc
   return outcome.status === 'done' ? outcome.value : undefined;
 }
 
+/** Whose peak the kernel's share of the roofline is of; undefined for a device without a data sheet. */
+function unitsOf({ name }: Device, kernel: Pick<Work, 'dtype' | 'tensorCores'>): string | undefined {
+  const sheet = findDataSheet(name);
+  return sheet && arithmeticPeak(sheet, kernel).units;
+}
+
 interface ReportedShape {
   report: LatencyReport;
   shape: Shape;
+  tensorCores: boolean | undefined;
   shortened: string | undefined;
   sdpa: SdpaTurns;
   legacyLaunches: number;
@@ -346,12 +361,12 @@ function benchmarkResult(
   { spec: { device, kernel }, resolved: { dtype }, artifacts }: VariantServices,
   options: ReportedShape,
 ): BenchmarkResult {
-  const { report, shape, sdpa } = options;
+  const { report, shape, sdpa, tensorCores } = options;
   const kept = report.samplesUs.filter((us) => us > 0);
   const latency = describe(kept, { dropped: report.samplesUs.length - kept.length });
   const timed = problemCase(kernel.manifest.problem, valuesOf(shape), dtype);
   const { flops, bytes } = timed;
-  const rates = ratesOf(device, { seconds: latency.p50Us / 1e6, flops, bytes, dtype });
+  const rates = ratesOf(device, { seconds: latency.p50Us / 1e6, flops, bytes, dtype, tensorCores });
   const least = leastTime(device, timed, { mode: report.mode });
   const invalid = invalidReasons(report, {
     device,
@@ -368,6 +383,7 @@ function benchmarkResult(
     flops,
     bytes,
     ...rates,
+    ...(rates.rooflinePercent !== undefined && { rooflineUnits: unitsOf(device, { dtype, tensorCores }) }),
     ...least,
     sdpa: 'turn' in sdpa ? withRates(sdpa.results(report.mode, kept), device, { flops, bytes, dtype }) : [],
     ...(report.legacyLoopUs !== undefined && {

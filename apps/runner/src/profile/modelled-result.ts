@@ -9,7 +9,7 @@ import {
   type Metric,
   type ProfileResult,
 } from '@flashcore/shared/contract';
-import { peakTflops, sheetForBuild } from '@flashcore/shared/kernels';
+import { arithmeticPeak, sheetForBuild } from '@flashcore/shared/kernels';
 import { entryOf, setEntry } from '@flashcore/shared/text';
 import type { LaunchCounts } from '../../worker/messages/profiling.ts';
 import { adviceFor } from './advice.ts';
@@ -159,9 +159,9 @@ function residency(entry: EntryResources, waves: LaunchWaves | undefined, metric
 function ridge({ arch, deviceName, computed }: CountedKernel, tensorCores: boolean, metric: NewMetric): Metric[] {
   const sheet = sheetForBuild(deviceName, arch);
   if (!sheet) return [];
-  const peak = peakTflops(sheet, { dtype: computed.dtype, tensorCores });
+  const { tflops } = arithmeticPeak(sheet, { dtype: computed.dtype, tensorCores });
   const source = `${tensorCores ? '' : 'fp32 units, because it executed no tensor-core instruction; '}${sheet.source}`;
-  return [metric('ridge_flops_per_byte', (peak * 1e12) / (sheet.memoryGbPerSecond * 1e9), 'FLOP/B', source)];
+  return [metric('ridge_flops_per_byte', (tflops * 1e12) / (sheet.memoryGbPerSecond * 1e9), 'FLOP/B', source)];
 }
 
 function linesOf(

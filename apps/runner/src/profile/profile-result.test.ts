@@ -57,6 +57,18 @@ test('a hit rate above 100 % is left out as invalid, and the profile says why', 
   ]);
 });
 
+test("a kernel whose tensor pipe was never active is measured against the fp32 units' peak", () => {
+  const [launch] = parseNcuCsv(readFileSync(SAVED, 'utf8'));
+  const [tensor] = metricRules('sm_90').find(({ name }) => name === 'tensor_pipe_percent')!.counters;
+  const scalar = h200([{ ...launch!, counters: new Map(launch!.counters).set(tensor!, 0) }]);
+  const share = (result: ProfileResult) => result.metrics.find(({ name }) => name === 'roofline_percent');
+  expect(share(scalar)!.value / share(h200())!.value).toBeCloseTo(989 / 67);
+  expect([share(scalar)!.source, share(h200())!.source]).toEqual([
+    expect.stringContaining('fp32 units'),
+    expect.stringContaining('tensor cores'),
+  ]);
+});
+
 test('if the time of one of two launches was not read, total time and rates are absent', () => {
   const [first, second] = recorded('sm_90.two-launches.csv');
   const untimed = new Map(second!.counters);

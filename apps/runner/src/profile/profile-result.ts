@@ -8,7 +8,7 @@ import {
   type ProfileResult,
   type Shape,
 } from '@flashcore/shared/contract';
-import { findDataSheet, peakTflops, rooflineSeconds, type ProblemCase } from '@flashcore/shared/kernels';
+import { arithmeticPeak, findDataSheet, rooflineSeconds, type ProblemCase } from '@flashcore/shared/kernels';
 import { adviceFor, bottleneckOf } from './advice.ts';
 import { DURATION_COUNTER, OCCUPANCY_LIMITS, evaluateRule, metricRules, missingText, stallRules } from './counters.ts';
 import type { ProfiledLaunch } from './ncu-report.ts';
@@ -124,17 +124,23 @@ function roofline(
 ): Metric[] {
   const sheet = findDataSheet(deviceName);
   if (!sheet || !(seconds > 0)) return [];
-  const source = `${flops} FLOPs, ${bytes} B (every tensor once), ncu's time, ${sheet.source}`;
-  const ridge = (peakTflops(sheet, { dtype, tensorCores }) * 1e12) / (sheet.memoryGbPerSecond * 1e9);
+  const { tflops, units } = arithmeticPeak(sheet, { dtype, tensorCores });
+  const source = `${flops} FLOPs, ${bytes} B (every tensor once), ncu's time, ${units}, ${sheet.source}`;
+  const ridge = (tflops * 1e12) / (sheet.memoryGbPerSecond * 1e9);
   return [
     create(MetricSchema, { name: 'achieved_tflops', value: flops / seconds / 1e12, unit: 'TFLOP/s', source }),
     create(MetricSchema, {
       name: 'roofline_percent',
-      value: (100 * rooflineSeconds({ flops, bytes, dtype }, sheet)) / seconds,
+      value: (100 * rooflineSeconds({ flops, bytes, dtype, tensorCores }, sheet)) / seconds,
       unit: '%',
       source,
     }),
-    create(MetricSchema, { name: 'ridge_flops_per_byte', value: ridge, unit: 'FLOP/B', source: sheet.source }),
+    create(MetricSchema, {
+      name: 'ridge_flops_per_byte',
+      value: ridge,
+      unit: 'FLOP/B',
+      source: `${units}, ${sheet.source}`,
+    }),
   ];
 }
 

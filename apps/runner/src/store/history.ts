@@ -189,6 +189,7 @@ function leaderboardEntry(
     ...(speedups.length > 0 && { speedup: Math.min(...speedups), sdpaInTurns: true }),
     ...(benchmark.tflops !== undefined && { tflops: benchmark.tflops }),
     ...(benchmark.rooflinePercent !== undefined && { rooflinePercent: benchmark.rooflinePercent }),
+    ...(benchmark.rooflineUnits !== undefined && { rooflineUnits: benchmark.rooflineUnits }),
     registers: registersOf(variant, [benchmark]),
     lineage: experiment.result.lineage,
     sourceDigest: experiment.result.provenance?.sourceDigest ?? '',

@@ -240,6 +240,7 @@ function meanEntry(entries: readonly LeaderboardEntry[], set: CaseSet): Leaderbo
   delete merged.latency;
   delete merged.tflops;
   delete merged.rooflinePercent;
+  delete merged.rooflineUnits;
   delete merged.speedup;
   merged.sdpaInTurns = speedups.length === entries.length;
   if (merged.sdpaInTurns) merged.speedup = Math.exp(weighted(speedups.map(Math.log), set));

@@ -175,7 +175,7 @@ function entryBlocks(entry: Entry): Block[] {
     ),
     ...(entry.steps.length === 0 ? [] : [tableOf(STEP_COLUMNS, entry.steps)]),
     ...(variant?.comparison?.shapes ?? []).flatMap((shape) =>
-      comparisonPlots(shape, subjectOf(response.job!, variant!, result?.provenance?.device)),
+      comparisonPlots(shape, subjectOf(response.job!, variant!, result?.provenance)),
     ),
   ];
 }

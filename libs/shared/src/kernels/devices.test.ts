@@ -1,6 +1,14 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { archLimits, DATA_SHEETS, findDataSheet, occupancy, rooflineSeconds, launchWaves } from './devices.ts';
+import {
+  archLimits,
+  arithmeticPeak,
+  DATA_SHEETS,
+  findDataSheet,
+  occupancy,
+  rooflineSeconds,
+  launchWaves,
+} from './devices.ts';
 import { TENSOR_DTYPES } from '../data/dtype.ts';
 
 // Answers of cudaOccMaxActiveBlocksPerMultiprocessor (cuda_occupancy.h of CUDA 13.0) for random kernels: arch,
@@ -132,6 +140,17 @@ test('rooflineSeconds() is the longer of arithmetic and memory time', () => {
   const l4 = findDataSheet('NVIDIA L4')!;
   expect(rooflineSeconds({ flops: 121e12, bytes: 0, dtype: 'fp16' }, l4)).toBeCloseTo(1);
   expect(rooflineSeconds({ flops: 1, bytes: 600e9, dtype: 'fp16' }, l4)).toBeCloseTo(2);
+});
+
+test("fp32's peak applies to a kernel that is known to use no tensor cores, if it is known", () => {
+  const l4 = findDataSheet('NVIDIA L4')!;
+  const of = (rates: Parameters<typeof arithmeticPeak>[0], tensorCores: boolean | undefined) =>
+    arithmeticPeak(rates, { dtype: 'fp16', tensorCores });
+  expect([of(l4, false), of(l4, true), of(l4, undefined), of({ ...l4, fp32Tflops: 0 }, false)]).toEqual([
+    { tflops: 30.3, units: 'fp32 units' },
+    ...Array.from({ length: 3 }, () => ({ tflops: 121, units: 'tensor cores' })),
+  ]);
+  expect(rooflineSeconds({ flops: 30.3e12, bytes: 0, dtype: 'fp16', tensorCores: false }, l4)).toBeCloseTo(1);
 });
 
 test('the tensor peak depends on the dtype: bf16 equals fp16, and fp32 has half of it, as TF32', () => {

@@ -262,19 +262,30 @@ export interface Work {
   bytes: number;
   /** Dtype of the tensors. */
   dtype: TensorDtype;
+  /** False for a kernel that is known to use no tensor cores. */
+  tensorCores?: boolean | undefined;
 }
 
-/** Peak of a kernel's arithmetic in TFLOP/s: fp32's for a kernel that is known to use no tensor cores. */
-export const peakTflops = (
-  sheet: Pick<DataSheet, 'fp16TensorTflops' | 'fp32Tflops'>,
-  { dtype, tensorCores }: { dtype: TensorDtype; tensorCores: boolean },
-): number => (tensorCores ? tensorTflops(sheet, dtype) : sheet.fp32Tflops);
+/** Throughput of a device's arithmetic. fp32Tflops is 0 if it is not known. */
+type ArithmeticRates = Pick<DataSheet, 'fp16TensorTflops' | 'fp32Tflops'>;
 
-/** Minimum time on the device: the larger of the arithmetic at tensor peak and the traffic at full memory bandwidth. */
+/**
+ * The units that bound a kernel's arithmetic, and their peak in TFLOP/s. A kernel that is known to use no tensor cores
+ * cannot come near their peak, so fp32's applies.
+ */
+export const arithmeticPeak = (
+  rates: ArithmeticRates,
+  { dtype, tensorCores }: Pick<Work, 'dtype' | 'tensorCores'>,
+): { tflops: number; units: 'fp32 units' | 'tensor cores' } =>
+  tensorCores === false && rates.fp32Tflops > 0
+    ? { tflops: rates.fp32Tflops, units: 'fp32 units' }
+    : { tflops: tensorTflops(rates, dtype), units: 'tensor cores' };
+
+/** Minimum time on the device: the larger of the arithmetic at its peak and the traffic at full memory bandwidth. */
 export const rooflineSeconds = (
-  { flops, bytes, dtype }: Work,
-  sheet: Pick<DataSheet, 'fp16TensorTflops' | 'memoryGbPerSecond'>,
-): number => Math.max(flops / (tensorTflops(sheet, dtype) * 1e12), bytes / (sheet.memoryGbPerSecond * 1e9));
+  { flops, bytes, ...kernel }: Work,
+  sheet: ArithmeticRates & Pick<DataSheet, 'memoryGbPerSecond'>,
+): number => Math.max(flops / (arithmeticPeak(sheet, kernel).tflops * 1e12), bytes / (sheet.memoryGbPerSecond * 1e9));
 
 interface WaveInput {
   /** In formatShape()'s form. */

@@ -3,16 +3,21 @@ import {
   TimingMode,
   Verdict,
   type BenchmarkResult,
-  type BuildResult,
   type CaseResult,
   type Device,
   type GetJobResponse,
   type ProfileResult,
-  type Roofline,
+  type Provenance,
   type ShapeComparison,
   type VariantResult,
 } from '@flashcore/shared/contract';
-import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
+import {
+  arithmeticPeak,
+  FEWEST_SAMPLES,
+  isTensorDtype,
+  recordedDtype,
+  type TensorDtype,
+} from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import { plot, type Bar, type NamedHistogram, type Plot, type RoofPoint } from '../blocks.ts';
 import { formatMicroseconds, formatNumber, formatPercent } from '../numbers.ts';
@@ -25,29 +30,30 @@ interface PlotSubject {
   readonly job: string;
   readonly kernel: string;
   readonly device: Device | undefined;
+  readonly dtype: TensorDtype;
 }
 
 export function jobPlots({ job, result }: GetJobResponse): Plot[] {
   if (!job || !result) return [];
-  const device = result.provenance?.device;
-  return result.variants.flatMap((variant) => variantPlots(variant, subjectOf(job, variant, device)));
+  return result.variants.flatMap((variant) => variantPlots(variant, subjectOf(job, variant, result.provenance)));
 }
 
 export const subjectOf = (
   job: NonNullable<GetJobResponse['job']>,
   { label }: Pick<VariantResult, 'label'>,
-  device: Device | undefined,
+  provenance: Provenance | undefined,
 ): PlotSubject => ({
   job: job.name,
   kernel: label === '' || label === 'default' ? job.kernelId : `${job.kernelId} ${label}`,
-  device,
+  device: provenance?.device,
+  dtype: dtypeOf(provenance),
 });
 
 function variantPlots({ build, benchmarks, comparison, profile, verify }: VariantResult, subject: PlotSubject): Plot[] {
   return [
     ...benchmarks.flatMap((benchmark) => distributionPlots(benchmark, subject)),
     ...(comparison?.shapes ?? []).flatMap((shape) => comparisonPlots(shape, subject)),
-    ...rooflinePlots(benchmarks, subject, build),
+    ...rooflinePlots(benchmarks, subject, usesTensorCores({ build, profile })),
     ...(profile === undefined ? [] : stallPlots(profile, subject)),
     ...(verify?.cases ?? []).flatMap((each) => errorPlots(each, subject)),
   ];
@@ -109,24 +115,29 @@ const roofPoints = (benchmarks: readonly BenchmarkResult[]): RoofPoint[] =>
         ],
   );
 
-/** The ceiling of a kernel's arithmetic: a kernel without tensor cores can't come near their peak. */
-export const ceilingOf = (
-  { fp16TensorTflops, fp32Tflops }: Roofline,
-  build: BuildResult | undefined,
-): { peakTflops: number; units: string } =>
-  build?.tensorCores === false && fp32Tflops > 0
-    ? { peakTflops: fp32Tflops, units: 'fp32 units' }
-    : { peakTflops: fp16TensorTflops, units: 'tensor cores' };
+/** The dtype of a job's tensors; fp16 for one that this client does not know. */
+export function dtypeOf(provenance: Provenance | undefined): TensorDtype {
+  const dtype = recordedDtype(provenance?.dtype);
+  return isTensorDtype(dtype) ? dtype : 'fp16';
+}
+
+/** Whether a kernel uses tensor cores, by its code or its counters; undefined if neither says. */
+export const usesTensorCores = ({
+  build,
+  profile,
+}: Partial<Pick<VariantResult, 'build' | 'profile'>>): boolean | undefined =>
+  build?.tensorCores ??
+  (profile?.metrics.some(({ name, value }) => name === 'tensor_pipe_percent' && value === 0) ? false : undefined);
 
 function rooflinePlots(
   benchmarks: readonly BenchmarkResult[],
   subject: PlotSubject,
-  build: BuildResult | undefined,
+  tensorCores: boolean | undefined,
 ): Plot[] {
   const roof = subject.device?.roofline;
   const points = roofPoints(benchmarks.filter(({ mode }) => mode === TimingMode.HOT));
   if (!roof || roof.fp16TensorTflops <= 0 || points.length === 0) return [];
-  const { peakTflops, units } = ceilingOf(roof, build);
+  const { tflops: peakTflops, units } = arithmeticPeak(roof, { dtype: subject.dtype, tensorCores });
   const ceilings = { peakTflops, memoryGbPerSecond: roof.memoryGbPerSecond };
   return [plot(captionOf(`Roofline of ${units}, hot`, subject), { type: 'roofline', ceilings, points })];
 }

@@ -21,18 +21,20 @@ test('with fewer than five samples the range is shown, without percentiles or an
 });
 
 test('a result above the roofline is explained: the roofline assumes device memory, but the tensors are in L2', () => {
-  const throughput = (rooflinePercent: number): string =>
+  const throughput = (rooflinePercent: number, rooflineUnits = 'tensor cores'): string =>
     sectionOf({
       latency: describe([13]),
       rooflinePercent,
+      rooflineUnits,
       leastUs: 8.87,
       leastBasis: '1.07 GFLOP at the tensor peak of 121 TFLOP/s',
     })
       .join(' ')
       .replaceAll(/\s+/g, ' ');
-  expect(throughput(68)).toMatch(/throughput 68 % of the roofline SDPA/);
+  expect(throughput(68)).toMatch(/throughput 68 % of the tensor-core roofline SDPA/);
+  expect(throughput(68, 'fp32 units')).toMatch(/throughput 68 % of the fp32 roofline SDPA/);
   expect(throughput(107.5)).toContain(
-    '% of the roofline, which counts every tensor from device memory once; the least possible here is 8.870 us: 1.07 GFLOP at the tensor peak of 121 TFLOP/s',
+    '% of the tensor-core roofline, which counts every tensor from device memory once; the least possible here is 8.870 us: 1.07 GFLOP at the tensor peak of 121 TFLOP/s',
   );
 });
 

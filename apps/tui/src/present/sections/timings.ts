@@ -225,12 +225,15 @@ const throughputText = (result: BenchmarkResult): string =>
     .filter((part) => part !== '')
     .join(', ');
 
+/** The peak behind a share of the roofline. Older records do not name it; theirs is the tensor cores'. */
+export const peakWord = (units: string | undefined): string => (units === 'fp32 units' ? 'fp32' : 'tensor-core');
+
 /**
  * Says how close the kernel is to the roofline, which assumes that Q, K, V and O are read or written once in device
  * memory; data in L2 arrives faster.
  */
-function rooflineText(percent: number, { leastUs, leastBasis }: BenchmarkResult): string {
-  const text = `${formatPercent(percent)} of the roofline`;
+function rooflineText(percent: number, { leastUs, leastBasis, rooflineUnits }: BenchmarkResult): string {
+  const text = `${formatPercent(percent)} of the ${peakWord(rooflineUnits)} roofline`;
   if (percent <= 100) return text;
   const least =
     leastUs === undefined

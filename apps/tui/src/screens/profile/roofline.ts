@@ -1,5 +1,6 @@
 /** The device's roofline with the kernel's measurements on it, and their distances to the roof in words. */
 import { TimingMode, type Device } from '@flashcore/shared/contract';
+import { arithmeticPeak } from '@flashcore/shared/kernels';
 import { EMULATOR_TIMES } from '@flashcore/shared/text';
 import { formatMicroseconds, formatNumber } from '../../present/numbers.ts';
 import { ridgeOf, roofAt, roofline, type RooflinePoint } from '../../present/cells/roofline.ts';
@@ -7,7 +8,7 @@ import { textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView, VariantView } from '../../state/job-view.ts';
 import { attachedJob } from '../../state/selectors.ts';
-import { ceilingOf } from '../../present/plots/job-plots.ts';
+import { dtypeOf, usesTensorCores } from '../../present/plots/job-plots.ts';
 import { MODE_WORDS, shapeShort, notMeasured } from '../../present/words.ts';
 import { type Size } from '../pane/view.ts';
 
@@ -19,8 +20,12 @@ const MARKS = '◆◇ABCDEFGH';
 const LEAST_WIDTH = 40;
 
 /** Title, plot, and a line for each point. Without GPU times there are no points, and a text says so. */
-export function rooflineRows(state: AppState, { benchmarks, build }: VariantView, { width, height }: Size): Row[] {
-  const device = attachedJob(state)?.device;
+export function rooflineRows(
+  state: AppState,
+  { benchmarks, build, profile }: VariantView,
+  { width, height }: Size,
+): Row[] {
+  const { device, provenance } = attachedJob(state) ?? {};
   const roof = device?.roofline;
   const title = textRow(`Roofline${device === undefined ? '' : `, ${device.name}`}`, 'title');
   if (device === undefined || roof === undefined || roof.fp16TensorTflops <= 0)
@@ -30,10 +35,13 @@ export function rooflineRows(state: AppState, { benchmarks, build }: VariantView
       title,
       ...wrapRows(`the build is for ${build.arch}, and ${device.name} is ${device.arch}`, width, { role: 'dim' }),
     ];
-  const { peakTflops, units } = ceilingOf(roof, build);
+  const { tflops: peakTflops, units } = arithmeticPeak(roof, {
+    dtype: dtypeOf(provenance),
+    tensorCores: usesTensorCores({ build, profile }),
+  });
   const ceilings = { peakTflops, memoryGbPerSecond: roof.memoryGbPerSecond };
   const unused =
-    peakTflops === roof.fp32Tflops
+    units === 'fp32 units'
       ? `; tensor cores, which this kernel does not use, have ${formatNumber(roof.fp16TensorTflops)} TFLOP/s`
       : '';
   const ridge = `${formatNumber(ceilings.peakTflops)} TFLOP/s of ${units}, ${formatNumber(roof.memoryGbPerSecond)} GB/s, ridge at ${Math.round(ridgeOf(ceilings))} FLOP/B${unused}`;

@@ -3,6 +3,7 @@ import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { machineText, type LeaderboardEntry, type LeaderboardPlace } from '@flashcore/shared/contract';
 import { fact, facts } from '../../present/blocks.ts';
 import { blockRows } from '../../present/cells/cells-painter.ts';
+import { peakWord } from '../../present/sections/timings.ts';
 import { BLANK_ROW, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import {
@@ -85,7 +86,18 @@ const DETAIL_FROM = 14;
 
 /** Details that do not fit into the table. */
 function detailRows(entry: LeaderboardEntry, baseline: string, width: number): Row[] {
-  const { latency, tflops, rooflinePercent, registers, speedupOverBaseline, owner, time, job, sourceDigest } = entry;
+  const {
+    latency,
+    tflops,
+    rooflinePercent,
+    rooflineUnits,
+    registers,
+    speedupOverBaseline,
+    owner,
+    time,
+    job,
+    sourceDigest,
+  } = entry;
   return [
     [run('─'.repeat(width), 'border')],
     ...wrapRows(entry.label, width, { role: 'title' }),
@@ -98,7 +110,10 @@ function detailRows(entry: LeaderboardEntry, baseline: string, width: number): R
           fact('p90', or(latency?.p90Us, formatMicroseconds)),
           fact('n', latency === undefined ? '-' : formatCount(latency.samples)),
           fact('TFLOP/s', or(tflops, formatNumber)),
-          fact('of the roofline', rooflinePercent === undefined ? '' : formatPercent(rooflinePercent)),
+          fact(
+            `of the ${peakWord(rooflineUnits)} roofline`,
+            rooflinePercent === undefined ? '' : formatPercent(rooflinePercent),
+          ),
           fact('registers', or(registers, String)),
           fact(`over ${baseline}`, or(speedupOverBaseline, formatSpeedup)),
           fact('over SDPA', entry.speedup === undefined ? '-' : sdpaSpeedupText(entry)),

@@ -101,7 +101,10 @@ export const METRICS: Readonly<Record<string, MetricKind>> = {
   },
   tflops: rate('TFLOP/s', 'FLOPs over the median'),
   gb_per_second: rate('GB/s', 'Q, K, V and O once each over the median'),
-  roofline_percent: rate('%', 'least time by the data sheet over the median'),
+  roofline_percent: rate(
+    '%',
+    'least time by the data sheet over the median; for a kernel without tensor cores by the fp32 peak',
+  ),
   sm_clock_mhz: rate('MHz', 'median over the samples'),
   dropped_percent: rate('%', 'samples dropped because the device slowed down'),
   samples: rate('samples', 'kept'),

@@ -1236,7 +1236,8 @@ export declare type BuildResult = Message<"flashcore.runner.v1.BuildResult"> & {
   smemRefusedBytes: number;
 
   /**
-   * Whether the code has tensor core instructions, according to its PTX; absent when no compiler left PTX.
+   * Whether the code has tensor core instructions, according to its PTX. Without PTX: false if its sources name no such
+   * instruction, absent if they may.
    *
    * @generated from field: optional bool tensor_cores = 13;
    */
@@ -2472,9 +2473,9 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
   gbPerSecond?: number | undefined;
 
   /**
-   * Share of the device's roofline reached, percent: the minimum time for flops at the tensor peak and bytes at the
-   * memory bandwidth, divided by the median. It can exceed 100 if tensors stay in L2; least_us allows for that. Absent
-   * when simulated.
+   * Share of the device's roofline reached, percent: the minimum time for flops at the peak of `roofline_units` and
+   * bytes at the memory bandwidth, divided by the median. It can exceed 100 if tensors stay in L2; least_us allows for
+   * that. Absent when simulated.
    *
    * @generated from field: optional double roofline_percent = 10;
    */
@@ -2609,6 +2610,14 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
    * @generated from field: repeated flashcore.runner.v1.MissingRival missing_rivals = 28;
    */
   missingRivals: MissingRival[];
+
+  /**
+   * Whose peak roofline_percent is a share of: "tensor cores", or "fp32 units" for a kernel without tensor cores. Absent
+   * in records from before it was noted, where it was always the tensor cores'.
+   *
+   * @generated from field: optional string roofline_units = 29;
+   */
+  rooflineUnits?: string | undefined;
 };
 
 /**

@@ -1919,7 +1919,7 @@ export declare type LeaderboardEntry = Message<"flashcore.runner.v1.LeaderboardE
   tflops?: number | undefined;
 
   /**
-   * Share of the device's roofline reached, percent.
+   * Share of the device's roofline reached, percent; see `roofline_units`.
    *
    * @generated from field: optional double roofline_percent = 9;
    */
@@ -2014,6 +2014,13 @@ export declare type LeaderboardEntry = Message<"flashcore.runner.v1.LeaderboardE
    * @generated from field: optional string scheduler_job = 21;
    */
   schedulerJob?: string | undefined;
+
+  /**
+   * Whose peak roofline_percent is a share of; see BenchmarkResult.
+   *
+   * @generated from field: optional string roofline_units = 22;
+   */
+  rooflineUnits?: string | undefined;
 };
 
 /**
