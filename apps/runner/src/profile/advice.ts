@@ -67,7 +67,7 @@ export function bottleneckOf({ metric, stalls }: Figures): string {
   if (busy >= HIGH_PERCENT)
     return `instructions: the busiest pipe at ${percent(busy)}, tensor cores ${percent(tensor)}`;
   const [first] = stalls.filter(({ name }) => !NO_STALL.includes(name));
-  return `latency: tensor cores ${percent(tensor)}, device memory ${percent(dram)}, busiest pipe ${percent(busy)}${first ? `; the most frequent stall is ${first.name}` : ''}`;
+  return `latency: no unit is busy (tensor cores ${percent(tensor)}, device memory ${percent(dram)}, busiest pipe ${percent(busy)})${first ? `; warps stall most on ${first.name}` : ''}`;
 }
 
 /** A rule that applies, by its name. */

@@ -65,6 +65,13 @@ test('counters defined as in ncu carry its names and are marked as modelled', ()
   expect([metric('global_load_sectors_per_request')?.value, metric('resident_ctas_per_sm')?.value]).toEqual([3, 3]);
 });
 
+test('the bottleneck is that of the counts, and absent for an unknown device', () => {
+  expect(result.bottleneck).toBe(
+    'device memory: moving every tensor once takes 6.3 times as long as the products on tensor cores',
+  );
+  expect(modelledResult({ ...COUNTED, deviceName: 'Some GPU' }).bottleneck).toBeUndefined();
+});
+
 test('figures that only a GPU has are absent, with the reason', () => {
   expect([result.verdict, result.modelled, result.stalls, metric('gpu_time_us'), metric('dram__bytes.sum')]).toEqual([
     Verdict.PASS,

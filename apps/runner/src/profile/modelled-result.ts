@@ -15,6 +15,7 @@ import type { LaunchCounts } from '../../worker/messages/profiling.ts';
 import { adviceFor } from './advice.ts';
 import { countedAdvice } from './counted-advice.ts';
 import { evaluateRule, metricRules, missingText } from './counters.ts';
+import { modelledBottleneck } from './modelled-bottleneck.ts';
 import type { ProfiledKernel } from './profile-result.ts';
 
 export interface CountedKernel extends Omit<ProfiledKernel, 'accumulate' | 'launches'> {
@@ -108,10 +109,21 @@ export function modelledResult(kernel: CountedKernel): ProfileResult {
     modelled: true,
     shape,
     metrics: all,
+    ...bottleneckOf(kernel),
     advice: [...adviceFor(figures), ...countedAdvice(largest)].map(({ text, evidence }) => ({ text, evidence })),
     arithmeticIntensity: computed.flops / computed.bytes,
     lines: linesOf(launches, kernel.textOf),
   });
+}
+
+function bottleneckOf({ arch, deviceName, computed, launches, frontEnd, waves }: CountedKernel): {
+  bottleneck?: string;
+} {
+  const sheet = sheetForBuild(deviceName, arch);
+  const filled = launches.length === 1 && waves ? waves.tailEfficiencyPercent / 100 : 1;
+  const bottleneck =
+    sheet && modelledBottleneck({ sheet, computed, launches, filled, countsShared: frontEnd === 'nvcc' });
+  return bottleneck === undefined ? {} : { bottleneck };
 }
 
 type NewMetric = (name: string, value: number, unit: string, source: string) => Metric;

@@ -95,7 +95,7 @@ test('stalls are sorted, largest first', () => {
 test('the bottleneck and the advice contain their figures', () => {
   const result = h200();
   expect(result.bottleneck).toBe(
-    'latency: tensor cores 30.5 %, device memory 0.5 %, busiest pipe 30.5 %; the most frequent stall is wait',
+    'latency: no unit is busy (tensor cores 30.5 %, device memory 0.5 %, busiest pipe 30.5 %); warps stall most on wait',
   );
   expect(result.advice.map(({ evidence }) => evidence)).toEqual([
     '232 registers a thread (bound 64), 2 CTAs/SM (wanted 4), bound by registers',

@@ -648,7 +648,7 @@ test("the key e asks before it opens a file that differs from an older job's sou
 });
 
 test('the key e in view 4 opens the hottest line, and next to the PTX it opens the line under the cursor', async () => {
-  await enterScene(terminal, { ...VIEW_SCENES['profile-ptx']!, keys: '4e' });
+  await enterScene(terminal, { ...VIEW_SCENES['profile-ptx']!, keys: '4He' });
   const hottest = terminal.edited[0]!;
   expect((await terminal.screen()).includes(`▸ ${hottest.line} `)).toBe(true);
   await terminal.press('ijje');

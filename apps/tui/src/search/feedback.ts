@@ -18,6 +18,7 @@ import {
 import { formatShape } from '@flashcore/shared/kernels';
 import { formatBytes, formatInUnit } from '../present/numbers.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
+import { boundText } from '../present/sections/counters.ts';
 import { locationText } from '../present/sections/findings.ts';
 import { plainLines } from '../present/plain/plain-painter.ts';
 import { tuneBlocks } from '../present/sections/tuned.ts';
@@ -111,7 +112,7 @@ function rightLines(variant: VariantResult | undefined): string[] {
     timed,
     ...(comparison ? [`Against ${comparison.champion?.label ?? 'the champion'}: ${comparison.reason}.`] : []),
     ...heldOutLines(variant),
-    ...(profile?.bottleneck ? [`Bound by: ${profile.bottleneck}`] : []),
+    ...(profile === undefined || boundText(profile) === '' ? [] : [boundText(profile)]),
     ...(profile?.advice ?? []).slice(0, TOP_FINDINGS).map(({ text, evidence }) => `${text} (${evidence})`),
   ];
 }

@@ -48,6 +48,10 @@ function stallsPlot({ stalls }: ProfileResult): Block[] {
 export const launchText = ({ modelled }: ProfileResult): string =>
   modelled ? 'one launch counted on the emulator' : 'one launch under the profiler';
 
+/** Says what bounds the kernel; empty if the profile does not tell. */
+export const boundText = ({ bottleneck = '', modelled }: ProfileResult): string =>
+  bottleneck === '' ? '' : `${modelled ? 'Modelled as bound' : 'Bound'} by ${bottleneck}`;
+
 /** The estimate, always with its error; empty if there is none and no reason is given. */
 export function estimateText(estimate: TimeEstimate | undefined): string {
   if (estimate === undefined) return '';
@@ -69,7 +73,7 @@ export function profileBlocks(profile: ProfileResult): Block[] {
     facts(
       fact('missing', profile.reason ?? ''),
       fact('intensity', `${formatNumber(profile.arithmeticIntensity)} FLOP/B`),
-      fact('bound by', profile.bottleneck ?? ''),
+      fact(profile.modelled ? 'modelled, bound by' : 'bound by', profile.bottleneck ?? ''),
       fact('estimate', estimateText(profile.estimate)),
       ...profile.advice.map(({ text, evidence }) => fact('try', `${text} (${evidence})`)),
       ...profile.artifacts.map((artifact) => fact('report', artifactText(artifact))),

@@ -11,7 +11,7 @@ import {
 } from '@flashcore/shared/contract';
 import { labelledBars } from '../../present/cells/bars.ts';
 import { inParts, isLaunched, ENTRY_COLUMNS } from '../../present/sections/build.ts';
-import { estimateText, launchText } from '../../present/sections/counters.ts';
+import { boundText, estimateText, launchText } from '../../present/sections/counters.ts';
 import { hottestLine, lineColumns, linesTitle, shownLines, sortedLines } from '../../present/sections/lines.ts';
 import { familyBars, stallBars } from '../../present/plots/job-plots.ts';
 import { formatNumber, formatSeconds, formatPercent } from '../../present/numbers.ts';
@@ -207,12 +207,14 @@ function stallRows(profile: ProfileResult, width: number): Row[] {
   return [textRow(title, 'title'), ...bars];
 }
 
-function adviceRows({ bottleneck, advice, estimate }: ProfileResult, width: number): Row[] {
+function adviceRows(profile: ProfileResult, width: number): Row[] {
+  const { advice, estimate } = profile;
+  const headline = boundText(profile);
   // The reason for a missing estimate comes last, below the counters.
   const estimated = estimate?.missing === undefined ? estimateText(estimate) : '';
   return [
+    ...(headline === '' ? [] : wrapRows(headline, width, { role: 'accent', hang: 2 })),
     ...(estimated === '' ? [] : wrapRows(`Estimate ${estimated}`, width, { hang: 2 })),
-    ...(bottleneck === undefined ? [] : wrapRows(`Bound by ${bottleneck}`, width, { role: 'accent', hang: 2 })),
     ...(advice.length === 0 ? [] : [textRow('What to try next', 'title')]),
     ...advice.flatMap(({ text, evidence }) => [
       ...wrapRows(`→ ${text}`, width, { hang: 2 }),

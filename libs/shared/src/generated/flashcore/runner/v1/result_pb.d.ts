@@ -3591,7 +3591,8 @@ export declare type ProfileResult = Message<"flashcore.runner.v1.ProfileResult">
   stalls: Metric[];
 
   /**
-   * The kernel's bottleneck; absent when it was not measured.
+   * The kernel's bottleneck; absent when it was not measured. When `modelled`, the unit that takes the longest by the
+   * emulator's counts.
    *
    * @generated from field: optional string bottleneck = 6;
    */
