@@ -159,31 +159,31 @@ test('while a device opens after the build, the screen says so instead of showin
   }
 });
 
-function uncompiled(): JobEvent[] {
+function uncompiled({ errors = 1 } = {}): JobEvent[] {
   const [created, started, plan, phase] = DASHBOARD_MOMENTS.building();
   const gates = plan?.payload.case === 'gatePlan' ? (plan.payload.value.plan?.gates ?? []) : [];
-  const frame = { file: 'k.cu', line: 11, column: 5, firstLine: 10, lines: ['{', '  x = y', '}'] };
-  const error = {
-    severity: 'error',
-    tool: 'nvcc',
-    file: 'k.cu',
-    line: 11,
-    column: 5,
-    message: 'expected a ";"',
-    frame,
-  };
+  const frameAt = (line: number) => ({
+    ...{ file: 'k.cu', line, column: 5, firstLine: line - 1, lines: ['{', '  x = y', '}'] },
+  });
+  const found = Array.from({ length: errors }, (_, index) => {
+    const line = 11 + 10 * index;
+    return {
+      ...{ severity: 'error', tool: 'nvcc', file: 'k.cu', column: 5, message: 'expected a ";"' },
+      ...{ line, frame: frameAt(line) },
+    };
+  });
   return eventsOf(
     [
       ...[created, started, plan, phase].flatMap((event) => (event?.payload.case === undefined ? [] : [event.payload])),
-      { case: 'diagnostic' as const, value: error },
-      { case: 'buildResult' as const, value: { succeeded: false, diagnostics: [error] } },
+      ...found.map((value) => ({ case: 'diagnostic' as const, value })),
+      { case: 'buildResult' as const, value: { succeeded: false, diagnostics: found } },
       {
         case: 'finding' as const,
         value: {
           kind: FindingKind.COMPILE_FAILED,
           message: 'k.cu:11:5: does not compile',
           remedy: 'Correct it',
-          frame,
+          frame: frameAt(11),
         },
       },
       ...gates.map((gate) => ({
@@ -195,6 +195,22 @@ function uncompiled(): JobEvent[] {
     created?.job,
   );
 }
+
+test('each error of a compiler is shown with its own source', async () => {
+  const terminal = openTerminal({ columns: 120, rows: 40, theme: { colors: 'none', ascii: false } });
+  try {
+    await enterScene(terminal, { keys: '1', events: () => uncompiled({ errors: 3 }) });
+    expect(await terminal.screen()).toMatch(/k\.cu:11:5: does not compile[^]*11 │ {3}x = y[^]*finding 1 of 3, o next/);
+    await terminal.press('o');
+    expect(await terminal.screen()).toMatch(
+      /k\.cu:21: expected a ";" \(nvcc\)[^]*21 │ {3}x = y[^]*finding 2 of 3, o next, e edits k\.cu:21/,
+    );
+    await terminal.press('oo');
+    expect(await terminal.screen()).toMatch(/finding 1 of 3/);
+  } finally {
+    terminal.close();
+  }
+});
 
 test('a failed probe is shown with the passed cases, at every size', async () => {
   const events = (): JobEvent[] => {

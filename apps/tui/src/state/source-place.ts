@@ -5,7 +5,6 @@
 import {
   type Artifact,
   FindingKind,
-  type CodeFrame,
   type Finding,
   type InstructionListing,
   type InstructionListingFile,
@@ -81,18 +80,32 @@ export interface ShownFinding {
 export function shownFinding(state: AppState): ShownFinding | undefined {
   const variants = [shownVariant(state), ...variantsOf(attachedJob(state))];
   const variant = variants.find((candidate) => (candidate?.findings.length ?? 0) > 0);
-  const count = variant?.findings.length ?? 0;
+  const findings = variant?.findings.flatMap((finding) => withAllErrors(finding, variant)) ?? [];
+  const count = findings.length;
   const place = Math.min(state.ui.finding, count - 1);
-  const finding = variant?.findings[place];
+  const finding = findings[place];
   return variant === undefined || finding === undefined ? undefined : { finding, variant, place, count };
 }
 
-/** The source at the finding; if the kernel does not compile, the source at the first error. */
-export function frameOf({ finding, variant }: Pick<ShownFinding, 'finding' | 'variant'>): CodeFrame | undefined {
-  const isCompile = finding.kind === FindingKind.COMPILE_FAILED;
-  // The frame of a compiler's message is preferred, because it also has the column.
-  const told = isCompile ? variant.diagnostics.find(({ severity }) => severity === 'error')?.frame : undefined;
-  return told ?? finding.frame;
+/**
+ * The one finding that a kernel does not compile, as a finding for each error, with the error's own source. The frame
+ * of a compiler's message is preferred, because it also has the column.
+ */
+function withAllErrors(finding: Finding, { diagnostics }: Pick<VariantView, 'diagnostics'>): Finding[] {
+  if (finding.kind !== FindingKind.COMPILE_FAILED) return [finding];
+  const errors = diagnostics.filter(({ severity, frame }) => severity === 'error' && frame !== undefined);
+  // Two compilers may report the same error.
+  const [first, ...others] = [...new Map(errors.toReversed().map((error) => [`${error.file}:${error.line}`, error]))]
+    .map(([, error]) => error)
+    .toReversed();
+  return [
+    first === undefined ? finding : { ...finding, frame: first.frame },
+    ...others.map(({ file, line, message, tool, frame }) => ({
+      ...finding,
+      message: `${file}:${line}: ${message} (${tool})`,
+      frame,
+    })),
+  ];
 }
 
 /**
@@ -115,7 +128,7 @@ function profiledLine(state: AppState): Place | undefined {
 /** The place of the finding that the user moved to. */
 function chosenPlace(state: AppState): Place | undefined {
   const shown = state.ui.finding > 0 ? shownFinding(state) : undefined;
-  const frame = shown && frameOf(shown);
+  const frame = shown?.finding.frame;
   return frame && { file: frame.file, line: frame.line, column: 0 };
 }
 

@@ -5,7 +5,7 @@ import { Outcome, type CodeFrame } from '@flashcore/shared/contract';
 import { run, textRow, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
 import { findingWord } from '../../present/words.ts';
 import { attachedJob } from '../../state/selectors.ts';
-import { frameOf, shownFinding, type ShownFinding } from '../../state/source-place.ts';
+import { shownFinding, type ShownFinding } from '../../state/source-place.ts';
 import type { Size, View } from '../pane/view.ts';
 import { frameLines, type FrameLine } from '../../present/cells/cell-text.ts';
 
@@ -21,19 +21,13 @@ export const findingPane: View = ({ state }, size) => {
   };
 };
 
-const editHint = (shown: ShownFinding): string => {
-  const frame = frameOf(shown);
-  return frame === undefined ? 'e edits the source' : `e edits ${frame.file}:${frame.line}`;
-};
+const editHint = ({ finding: { frame } }: ShownFinding): string =>
+  frame === undefined ? 'no line known, e edits the source' : `e edits ${frame.file}:${frame.line}`;
 
 /** Message, frame, threads and remedy. The message is shortened before the remedy. */
-export function findingBody(
-  { finding, variant }: Pick<ShownFinding, 'finding' | 'variant'>,
-  { width, height }: Size,
-): Row[] {
+export function findingBody({ finding }: Pick<ShownFinding, 'finding'>, { width, height }: Size): Row[] {
   const message = wrapRows(finding.message, width, { role: 'text' });
-  const frame = frameOf({ finding, variant });
-  const source = frame === undefined ? [] : frameRows(frame, width);
+  const source = finding.frame === undefined ? [] : frameRows(finding.frame, width);
   const remedy = finding.remedy === '' ? [] : noticeRows(notice(finding.remedy, 'accent', '→'), width);
   const threads = finding.threads
     .slice(0, 2)
