@@ -1,7 +1,7 @@
 /** View 4 with the source on one side and its PTX or machine code on the other. */
 import { create } from '@bufbuild/protobuf';
 import { LineProfileSchema, type InstructionListing } from '@flashcore/shared/contract';
-import { formatCount } from '../../present/numbers.ts';
+import { formatCount, formatPercent } from '../../present/numbers.ts';
 import { BLANK_ROW, fitRow, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import { hottestLine, lineColumns, shownLines, sortedLines, type ShownLine } from '../../present/sections/lines.ts';
@@ -133,7 +133,7 @@ function codeRows(listing: InstructionListing, look: CodeLook): Row[] {
   const own = places.get(keyOf(line.line)) ?? [];
   const place = own.length === 0 ? 0 : ((page % own.length) + own.length) % own.length;
   const from = own[place] ?? 0;
-  const visible = Math.max(0, height - 1);
+  const visible = Math.max(0, height - 2);
   const top = Math.max(0, Math.min(from - ROWS_ABOVE, rows.length - visible));
   const several = own.length > 1 ? `, place ${place + 1} of ${own.length}, J: next` : '';
   const head: Row = [
@@ -144,9 +144,16 @@ function codeRows(listing: InstructionListing, look: CodeLook): Row[] {
     run(several, 'key'),
     run(leftOut > 0 ? `, ${formatCount(leftOut)} more not listed` : '', 'dim'),
   ];
-  return [head, ...rows.slice(top, top + visible).map((row) => codeRow(row, line.line))].map((row) =>
+  return [head, executedRow(line), ...rows.slice(top, top + visible).map((row) => codeRow(row, line.line))].map((row) =>
     fitRow(row, width),
   );
+}
+
+/** How often the line's instructions ran. Only the emulator counts for each line. */
+function executedRow({ line, share }: ListedLine): Row {
+  if (line.instructions === 0n) return textRow('executions not counted: a GPU has no counts of single lines', 'dim');
+  const count = formatCount(Number(line.instructions));
+  return textRow(`${count} warp instructions of PTX executed, ${formatPercent(100 * share)} of all`, 'dim');
 }
 
 function codeRow({ text, place, startsAt }: CodeRow, selected: LinePlace): Row {
