@@ -11,7 +11,7 @@ import {
 } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
-import { openAcceptability, refusalOf } from './decision.ts';
+import { noteText, openAcceptability, refusalOf } from './decision.ts';
 import type { JobView } from './job-view.ts';
 
 const SHAPE = parseShape('1x1x64x64');
@@ -56,3 +56,14 @@ test.each<[string, Champion[], Decision[], string | undefined]>([
     });
   },
 );
+
+test('a note is shown with its author, as long as the decision stands', () => {
+  const noted = decision(3n, { kind: DecisionKind.ACCEPTED, job: 'jobs/old', client: 'ada', note: 'wider\ntiles' });
+  const undone = decision(4n, { kind: DecisionKind.UNDONE, job: 'jobs/old', undoes: 3n });
+  expect([[accepted], [noted], [noted, undone], []].map((decisions) => noteText({ decisions }, 'jobs/old'))).toEqual([
+    '',
+    'accepted by ada: wider tiles',
+    '',
+    '',
+  ]);
+});

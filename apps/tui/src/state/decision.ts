@@ -9,6 +9,7 @@ import {
   type Decision,
 } from '@flashcore/shared/contract';
 import { formatShape, recordedDtype } from '@flashcore/shared/kernels';
+import { DECISION_WORDS } from '../present/sections/decisions.ts';
 import { KIND_WORDS, shortName } from '../present/words.ts';
 import type { JobView } from './job-view.ts';
 
@@ -31,6 +32,13 @@ export function standingDecision({ decisions }: Pick<DecisionFacts, 'decisions'>
     .filter(({ kind }) => kind === DecisionKind.ACCEPTED || kind === DecisionKind.REJECTED)
     .filter(({ number }) => !undone.has(number))
     .toSorted((a, b) => Number(b.number - a.number))[0];
+}
+
+/** Who decided about a job and why, such as "accepted by ada: wider tiles"; empty if nobody wrote a note. */
+export function noteText(state: Pick<DecisionFacts, 'decisions'>, job: string): string {
+  const decision = standingDecision(state, job);
+  if (decision === undefined || decision.note === '') return '';
+  return `${DECISION_WORDS[decision.kind]} by ${decision.client}: ${decision.note.replaceAll('\n', ' ')}`;
 }
 
 /**

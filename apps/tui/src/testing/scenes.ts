@@ -5,8 +5,10 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
   ArtifactKind,
+  DecisionKind,
   InstructionListingFileSchema,
   GetLeaderboardResponseSchema,
+  ListChampionsResponseSchema,
   JobState,
   Outcome,
   TimingMode,
@@ -155,6 +157,11 @@ function stageListedEnd({ store }: TestTerminal): void {
   store.dispatch({ type: 'jobs', jobs });
 }
 
+function stageNote(store: TestTerminal['store'], job: string, note: string): void {
+  const decisions = [{ number: 1n, kind: DecisionKind.ACCEPTED, client: 'ada', job, note }];
+  store.dispatch({ type: 'champions', champions: create(ListChampionsResponseSchema, { decisions }) });
+}
+
 function stageProblems({ store }: TestTerminal): void {
   store.dispatch({ type: 'problems', problems: LISTED_PROBLEMS });
 }
@@ -234,6 +241,7 @@ function compareWithV9(terminal: TestTerminal, { sources = false } = {}): void {
       store.dispatch({ type: 'source', sha256: digest, text });
     }
   }
+  stageNote(store, pinned[0]?.job ?? '', 'two stages hide the loads');
   store.dispatch({ type: 'compare', on: true });
 }
 

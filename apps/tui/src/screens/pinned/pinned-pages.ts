@@ -16,6 +16,7 @@ import {
   type LatencyPair,
 } from '../../state/pinned.ts';
 import { MODE_WORDS, jobTitle, shapeShort, shortName } from '../../present/words.ts';
+import { noteText } from '../../state/decision.ts';
 import { figureGroups, pairedTime } from '../../state/pinned-figures.ts';
 import { histogramData } from '../../present/cells/histogram.ts';
 import { upperList } from '../pane/list.ts';
@@ -40,7 +41,7 @@ export function comparePane(state: AppState, size: Size): PaneContent {
       ),
     };
   const simulated = comparison.pairs.some(({ pinned, shown }) => pinned.simulated || shown.simulated);
-  const head = sideRows(comparison, size.width);
+  const head = sideRows(state, comparison, size.width);
   const rest = { width: size.width, height: size.height - head.length };
   const page = { latency: latencyPage, figures: figuresPage, source: sourcePage }[state.ui.comparePage](
     state,
@@ -69,14 +70,24 @@ const MARK_CELLS = 'pinned '.length;
 /** The number of rows above the pages; 0 if there is no comparison. */
 export function compareHeadRows(state: AppState, { width }: Pick<Size, 'width'>): number {
   const comparison = pinnedComparison(state);
-  return comparison === undefined ? 0 : sideRows(comparison, width).length;
+  return comparison === undefined ? 0 : sideRows(state, comparison, width).length;
 }
 
-/** The two compared jobs. */
-function sideRows({ pinned, shown }: Pick<PinnedComparison, 'pinned' | 'shown'>, width: number): Row[] {
+/** The two compared jobs, with the notes of those who decided about them. */
+function sideRows(
+  state: AppState,
+  { pinned, shown }: Pick<PinnedComparison, 'pinned' | 'shown'>,
+  width: number,
+): Row[] {
   const same =
     pinned.job.provenance?.sourceDigest !== undefined &&
     pinned.job.provenance.sourceDigest === shown.job.provenance?.sourceDigest;
+  const noteOf = ({ job }: ComparedJob): Row[] => {
+    const note = noteText(state, job.name);
+    return note === ''
+      ? []
+      : [fitRow([run(' '.repeat(MARK_CELLS)), run(cutCells(note, width - MARK_CELLS), 'dim')], width)];
+  };
   const side = (mark: string, role: Role, { job }: ComparedJob): Row => {
     const source =
       job.provenance === undefined
@@ -95,7 +106,9 @@ function sideRows({ pinned, shown }: Pick<PinnedComparison, 'pinned' | 'shown'>,
   const differ = problemsDiffer({ pinned, shown });
   return [
     side('pinned', 'barAlternative', pinned),
+    ...noteOf(pinned),
     side('shown', 'bar', shown),
+    ...noteOf(shown),
     ...(differ === undefined ? [] : wrapRows(`⚠ ${differText(differ)}`, width, { role: 'warn', hang: 2 })),
     [run('─'.repeat(width), 'border')],
   ];

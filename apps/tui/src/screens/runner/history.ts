@@ -12,11 +12,12 @@ import {
 } from '../../present/sections/lists.ts';
 import { formatMicroseconds, formatWhen } from '../../present/numbers.ts';
 import { caseColumns, sharedText } from '../../present/sections/case-columns.ts';
-import { run, textRow, BLANK_ROW, type Row, type Run } from '../../present/cells/row.ts';
+import { run, textRow, wrapRows, BLANK_ROW, type Row, type Run } from '../../present/cells/row.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { championLegend, championMark } from '../../state/chosen.ts';
+import { noteText } from '../../state/decision.ts';
 import { listTitle } from '../../state/listed-kernel.ts';
 import { endedRuns, hiddenText, historyOf } from '../../state/selectors.ts';
 import { KIND_WORDS, dtypeWord, jobMark, shortName, summaryText } from '../../present/words.ts';
@@ -169,6 +170,12 @@ function summaryRows(experiment: ExperimentSummary, width: number): Row[] {
   return noticeRows({ kind: 'notice', mark, role, text }, width).slice(0, MOST_SUMMARY_ROWS);
 }
 
+/** The note of whoever accepted or rejected the job. */
+export const noteRows = (state: AppState, job: Job | undefined, width: number): Row[] => {
+  const note = job === undefined ? '' : noteText(state, job.name);
+  return note === '' ? [] : wrapRows(note, width, { hang: 2 });
+};
+
 const PREVIEW_FROM = 12;
 /** The least share of the width for the reasons; figures are dropped before they get less. */
 const WHY_SHARE = 0.25;
@@ -189,6 +196,7 @@ function withPreview(state: AppState, experiments: readonly ExperimentSummary[],
       : [
           [run('─'.repeat(size.width), 'border')],
           ...summaryRows(chosen, size.width),
+          ...noteRows(state, chosen.job, size.width),
           // The runner keeps figures of experiments only.
           ...(state.experiments.includes(chosen) ? experimentRows(chosen, size.width) : kindRows(chosen, state.now)),
         ];

@@ -10,7 +10,7 @@ import { championLegend, championMark, markedJobs } from '../../state/chosen.ts'
 import { listTitle } from '../../state/listed-kernel.ts';
 import { hiddenText, jobsOf } from '../../state/selectors.ts';
 import { KIND_WORDS, jobMark, jobTitle, shortName, summaryText } from '../../present/words.ts';
-import { historyPane, pinnedLegend } from './history.ts';
+import { historyPane, noteRows, pinnedLegend } from './history.ts';
 import { leaderboardPane } from './leaderboard-pane.ts';
 import { list } from '../pane/list.ts';
 import { emptyListRows } from '../pane/nothing.ts';
@@ -112,6 +112,7 @@ function jobPreview(state: AppState, job: Job, width: number): Row[] {
       },
       width,
     ).slice(0, MOST_SUMMARY_ROWS),
+    ...noteRows(state, job, width),
     ...(phase === undefined || view === undefined ? [] : [phaseRuns(phase, view, now)]),
     ...experimentRows(experiment, width),
     ...wrapRows(`${KIND_WORDS[job.kind]} ${shortName(job.name)} on ${job.deviceId || 'its device'}${created}`, width, {
