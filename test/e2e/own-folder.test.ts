@@ -26,8 +26,15 @@ test("a folder that was run is listed first, e edits it, r runs it, and the form
   await terminal.waitFor(/embedded runner, connected/);
   terminal.type('7');
   await terminal.waitFor(/▸ mine +✓ passed[^]*✓ passed {2}verify; no experiment yet/);
-  terminal.type('1e');
+  terminal.type('1');
+  await terminal.waitFor(/\[1 Run\]/);
+  expect(terminal.text()).not.toMatch(/Δ/);
+  terminal.type('e');
   await terminal.waitFor(/Edited /);
+  await terminal.waitFor(/✓ passed.* Δ source changed since/);
+  terminal.type('6');
+  await terminal.waitFor(/✓ \* Δ mine[^]*Δ source changed since ─╯/);
+  terminal.type('1');
   expect(readFileSync(source, 'utf8')).toContain(`// ${source} was edited`);
   terminal.type('R');
   await terminal.waitFor(/─ Run mine/);

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { KernelReferenceSchema, parseSha256 } from '@flashcore/shared/contract';
 import { readSourceTree } from '@flashcore/shared/kernels';
 import { edited } from '@flashcore/shared/testing';
-import { KernelCatalog } from './kernels.ts';
+import { KernelCatalog, kernelMessageOf } from './kernels.ts';
 import { BuildStore, SourceStore } from './store/sources.ts';
 import { openDatabase } from './store/database.ts';
 import { REPOSITORY_ROOT } from './testing/test-runner.ts';
@@ -76,12 +76,19 @@ test('a manifest that is wrong or has another id is listed with its error, and i
   );
 });
 
-test('an edit of a kernel takes effect at once', () => {
+test('an edit of a kernel takes effect at once; notes do not change the digest of the code', () => {
   add('k');
   const kernels = catalog();
-  const before = kernels.resolve(byId('k')).sourceDigest;
+  const digests = (): [string, string] => {
+    const resolved = kernels.resolve(byId('k'));
+    return [resolved.sourceDigest, kernelMessageOf(resolved, { withFiles: false }).codeDigest];
+  };
+  const [source, code] = digests();
+  writeFileSync(join(folder, 'kernels', 'k', 'NOTES.md'), 'edited');
+  const [noted, same] = digests();
+  expect([noted === source, same === code]).toEqual([false, true]);
   writeFileSync(join(folder, 'kernels', 'k', 'k.cu'), '// edited');
-  expect(kernels.resolve(byId('k')).sourceDigest).not.toBe(before);
+  expect(digests()[1]).not.toBe(code);
 });
 
 test('an unknown kernel is refused with the nearest names, and a name that leads out of the folder is unknown', () => {

@@ -20,6 +20,7 @@ import {
   MAX_TREE_BYTES,
   NOTES_FILE,
   broughtFilesIn,
+  codeDigest,
   isCurrentProblem,
   notesSaySomething,
   originalsIn,
@@ -255,7 +256,13 @@ function undocumented({ title, lesson }: Manifest, folder: string): string[] {
 export const kernelMessageOf = (
   { manifest, folder, sourceDigest, files }: ResolvedKernel,
   { withFiles }: { withFiles: boolean },
-): Kernel => kernelMessage(manifest, { sourceDigest, files: withFiles ? files : [], notes: readNotes(folder) });
+): Kernel =>
+  kernelMessage(manifest, {
+    sourceDigest,
+    codeDigest: codeDigest({ files }),
+    files: withFiles ? files : [],
+    notes: readNotes(folder),
+  });
 
 /** The lab notes next to the manifest, "" if there are none; a file too long for a message is cut. */
 function readNotes(folder: string): string {

@@ -10,7 +10,7 @@ import {
   type Shape,
   type Tool,
 } from '@flashcore/shared/contract';
-import type { Cases } from '@flashcore/shared/kernels';
+import { codeDigest, type Cases } from '@flashcore/shared/kernels';
 import { BuildTools, DEFAULT_HOST, type HostSettings, type BuildToolsOptions } from '../build/build-tools.ts';
 import type { FoundTool } from '../build/toolchain.ts';
 import { BoxFinder, type IsolationWanted } from '../sandbox/find-box.ts';
@@ -241,6 +241,7 @@ function plannedJob(spec: JobSpec, parts: PlannedJobParts): PlannedJob {
     kind: JOB_KINDS[spec.method],
     label: labelOf(spec),
     kernelId: kernel.kernelId,
+    codeDigest: codeDigest(kernel),
     deviceId: device.deviceId,
     // A search over variants is not compiled ahead, because it compiles on all cores as soon as it begins.
     compileAhead: spec.tune ? undefined : (signal) => compileAhead(planned, signal),

@@ -16,6 +16,7 @@ import {
   type JobEvent,
   type JobFinished,
 } from '@flashcore/shared/contract';
+import { codeDigest } from '@flashcore/shared/kernels';
 import type { KernelSettings } from '../experiment/kernel-settings.ts';
 import type { PlannerOptions } from '../experiment/planner.ts';
 import {
@@ -157,7 +158,8 @@ function planned<Method extends JobMethod>(
     championBuild,
     assigned: spec && assignedRun(spec, kernels),
   });
-  return { kind: JOB_KINDS[method], label, kernelId, deviceId, kept: { method, request: asked } };
+  const code = spec && { codeDigest: codeDigest(spec.kernel) };
+  return { kind: JOB_KINDS[method], label, kernelId, deviceId, ...code, kept: { method, request: asked } };
 }
 
 /**

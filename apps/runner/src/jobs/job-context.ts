@@ -100,6 +100,8 @@ interface AboutJob {
   /** Kernel and variant, for example "flashcore_v6 USE_WMMA=0". */
   label: string;
   kernelId: string;
+  /** Digest of kernel.yaml and the sources; absent for a job without a kernel. */
+  codeDigest?: string;
   /** One of devices(): the one that the request names, or the first. */
   deviceId: string;
 }

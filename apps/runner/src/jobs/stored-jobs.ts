@@ -105,6 +105,7 @@ export class StoredJobs {
       create_ms: this.#options.nowMs(),
       owner,
       labels: labelsText(labels),
+      code_digest: planned.codeDigest ?? '',
     });
     const row = this.byId(jobId);
     this.recorderOf(row).record({
@@ -164,5 +165,6 @@ export function jobMessage(row: JobRow, queuePosition = 0): Job {
     queuePosition,
     ...(row.owner !== '' && { owner: row.owner }),
     labels: readLabels(row.labels),
+    codeDigest: row.code_digest,
   });
 }

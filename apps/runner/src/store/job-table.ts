@@ -23,6 +23,8 @@ export interface JobRow {
   owner: string;
   /** A JSON object of strings. */
   labels: string;
+  /** Empty for jobs without a kernel and for jobs from before it was stored. */
+  code_digest: string;
 }
 
 export type NewJob = Pick<
@@ -37,6 +39,7 @@ export type NewJob = Pick<
   | 'create_ms'
   | 'owner'
   | 'labels'
+  | 'code_digest'
 >;
 
 /** Newest first, with ids below `before`. Zero and empty filters match all. */
@@ -78,7 +81,7 @@ export class JobTable {
   insert(job: NewJob): number {
     const { lastInsertRowid } = this.#database
       .prepare(
-        `INSERT INTO jobs (name, kind, state, label, kernel_id, device_id, request_id, request_digest, create_ms, owner, labels) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+        `INSERT INTO jobs (name, kind, state, label, kernel_id, device_id, request_id, request_digest, create_ms, owner, labels, code_digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       )
       .run(
         job.name,
@@ -92,6 +95,7 @@ export class JobTable {
         job.create_ms,
         job.owner,
         job.labels,
+        job.code_digest,
       );
     return Number(lastInsertRowid);
   }

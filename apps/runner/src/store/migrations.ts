@@ -259,6 +259,9 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE measurements ADD COLUMN problem TEXT NOT NULL DEFAULT 'attention';
   ALTER TABLE sdpa_measurements ADD COLUMN problem TEXT NOT NULL DEFAULT 'attention';
   `,
+  `
+  ALTER TABLE jobs ADD COLUMN code_digest TEXT NOT NULL DEFAULT ''; -- of kernel.yaml and the sources; empty: from before, or no kernel
+  `,
 ];
 
 /** The schema version of this runner. */

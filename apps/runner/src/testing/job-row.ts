@@ -12,4 +12,5 @@ export const NEW_JOB = {
   create_ms: 0,
   owner: 'ada',
   labels: '{}',
+  code_digest: '',
 };

@@ -22,6 +22,8 @@ export async function editSource(context: KeyContext, changed: ChangedSource = '
     if (changed === 'copy') return viewed(await viewCopy(target, context), target, "the job's source");
     const edited = await editLocal(target, context, changed);
     if (edited === ASKED) return undefined;
+    // A changed source marks the jobs that ran another one.
+    void context.session.lists.kernels();
     if (edited !== undefined) return { text: edited, tone: 'info' };
     return viewed(await viewCopy(target, context), target, 'the compiled source: no known folder has this kernel');
   });

@@ -29,11 +29,13 @@ export const SHOW_HANDLERS: HandlersOf<typeof SHOW_COMMANDS> = {
   'show-latency': show('latency'),
   'show-profile': show('profile'),
   'show-gates': show('gates'),
-  'show-jobs': ({ store }) => {
+  'show-jobs': ({ store, session }) => {
     // Pressing 6 again returns from the history or the leaderboard to the jobs.
     if (store.state.ui.view === 'jobs' && store.state.ui.jobList !== 'jobs')
       store.dispatch({ type: 'job-list', list: 'jobs' });
     store.dispatch({ type: 'show', view: 'jobs' });
+    // The runner's own sources may have changed, which marks jobs.
+    void session.lists.kernels();
   },
   'show-kernels': ({ store, session }) => {
     // Pressing 7 again returns from the problems to the kernels.

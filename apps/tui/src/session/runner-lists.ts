@@ -97,12 +97,17 @@ export class RunnerLists {
     });
   }
 
-  /** Reads the list of the user's own folders again, because a command in another terminal may have added one. */
+  /**
+   * Reads the user's own folders again, because their sources may have changed, and a command in another terminal may
+   * have added one.
+   */
   async ownKernels(): Promise<void> {
     const own = await this.#folders?.list();
     const { kernels } = this.#store.state;
     // Before the runner's first answer, the list would lack the runner's kernels.
     if (own === undefined || kernels.length === 0) return;
+    const before = kernels.filter(({ folder }) => folder !== undefined);
+    if (before.length === own.kernels.length && own.kernels.every((kernel, index) => kernel === before[index])) return;
     const ofRunner = kernels.filter(({ folder }) => folder === undefined);
     this.#store.dispatch({ type: 'kernels', kernels: [...own.kernels, ...ofRunner] });
   }

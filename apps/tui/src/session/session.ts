@@ -28,6 +28,8 @@ const JOBS_EVERY_MS = 2_000;
 const HOST_EVERY_MS = 10_000;
 // The interval of readings, which are read only while they are shown, because each reading runs a program on the host.
 const READINGS_EVERY_MS = 2_000;
+// Reads the files of the user's folders only if they have changed.
+const FOLDERS_EVERY_MS = 3_000;
 const TICK_MS = 1_000;
 /** Limit on a listing of instructions, larger than the runner's limits on an InstructionListing allow. */
 const MAX_LISTING_BYTES = 16 * 2 ** 20;
@@ -99,6 +101,7 @@ export class Session {
     this.#every(TICK_MS, () => this.#store.dispatch({ type: 'tick', now: this.#now() }));
     this.#every(JOBS_EVERY_MS, () => void this.poll());
     this.#every(HOST_EVERY_MS, () => void this.lists.host());
+    this.#every(FOLDERS_EVERY_MS, () => void this.lists.ownKernels());
     this.#every(READINGS_EVERY_MS, () => this.lists.readings());
     if (start !== undefined) this.start(start);
     if (watchJob !== undefined) this.attach(watchJob);

@@ -68,3 +68,22 @@ test('a list that cannot be written gives a message rather than an error', () =>
   const message = new OwnKernels({ HOME: home, XDG_STATE_HOME: blocked }).remember(kernelFolder('a'));
   expect(message).toMatch(/kernels\/a will not be listed in view 7: /);
 });
+
+test('the digest of a folder changes with its sources and not with its notes, and an unchanged folder is not read again', async () => {
+  const folder = kernelFolder('a');
+  writeFileSync(path.join(folder, 'k.cu'), '// one');
+  const kernels = own();
+  kernels.remember(folder);
+  const read = async () => (await kernels.list()).kernels[0];
+  const first = await read();
+  expect(first?.codeDigest).toMatch(/^[0-9a-f]{64}$/);
+  expect(await read()).toBe(first);
+  writeFileSync(path.join(folder, 'NOTES.md'), 'padded rows: 3 % faster');
+  const noted = await read();
+  expect([noted === first, noted?.codeDigest]).toEqual([false, first?.codeDigest]);
+  writeFileSync(path.join(folder, 'k.cu'), '// two lines');
+  const second = await read();
+  expect(second?.codeDigest).not.toBe(first?.codeDigest);
+  writeFileSync(path.join(folder, 'more.cuh'), '// a header');
+  expect((await read())?.codeDigest).not.toBe(second?.codeDigest);
+});

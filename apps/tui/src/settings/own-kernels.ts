@@ -1,9 +1,9 @@
 /** The list of the user's own kernel folders that fa-tui has sent to a runner, the latest first. */
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { FlashcoreError, KernelSchema } from '@flashcore/shared/contract';
-import { MANIFEST_FILE, kernelMessage, loadManifest } from '@flashcore/shared/kernels';
+import { FlashcoreError, KernelSchema, type SourceTree } from '@flashcore/shared/contract';
+import { MANIFEST_FILE, codeDigest, kernelMessage, loadManifest, readSourceTree } from '@flashcore/shared/kernels';
 import { errorText } from '@flashcore/shared/text';
 import * as z from 'zod';
 import type { KernelFolders, ListedKernel } from '../state/listed-kernel.ts';
@@ -14,6 +14,7 @@ const MOST_FOLDERS = 20;
 const CONTENT = z.object({ folders: z.array(z.string()) });
 
 export class OwnKernels implements KernelFolders {
+  readonly #known = new Map<string, KnownFolder>();
   readonly #state: StateFile<z.infer<typeof CONTENT>>;
 
   constructor(environment: NodeJS.ProcessEnv) {
@@ -30,7 +31,7 @@ export class OwnKernels implements KernelFolders {
   readonly list: KernelFolders['list'] = async () => {
     const { content, problem } = this.#state.read();
     const folders = content.folders.filter((folder) => existsSync(path.join(folder, MANIFEST_FILE)));
-    return { kernels: await Promise.all(folders.map(kernelIn)), problem };
+    return { kernels: await Promise.all(folders.map((folder) => this.#kernelIn(folder))), problem };
   };
 
   readonly remember = (folder: string): string | undefined => {
@@ -46,14 +47,67 @@ export class OwnKernels implements KernelFolders {
     }
   };
 
-  readonly read = (folder: string): Promise<ListedKernel> => kernelIn(path.resolve(folder));
+  readonly read = (folder: string): Promise<ListedKernel> => this.#kernelIn(path.resolve(folder));
+
+  /** Returns the same object as before if no file has changed. */
+  async #kernelIn(folder: string): Promise<ListedKernel> {
+    const known = this.#known.get(folder);
+    if (known !== undefined && known.stamp === stampOf(known.files)) return known.kernel;
+    const { kernel, paths } = await kernelIn(folder);
+    const files = [
+      folder,
+      ...paths.flatMap((file) => [path.join(folder, path.dirname(file)), path.join(folder, file)]),
+    ];
+    this.#known.set(folder, { kernel, files, stamp: stampOf(files) });
+    return kernel;
+  }
 }
 
-async function kernelIn(folder: string): Promise<ListedKernel> {
+interface KnownFolder {
+  readonly kernel: ListedKernel;
+  /** The folder, the kernel's files and their folders. */
+  readonly files: readonly string[];
+  readonly stamp: string;
+}
+
+/** Changes with the content of the files, as far as their times and sizes tell. */
+const stampOf = (files: readonly string[]): string =>
+  files
+    .map((file) => statSync(file, { throwIfNoEntry: false }))
+    .map((found) => (found === undefined ? '-' : `${found.mtimeMs}:${found.size}:${found.ino}`))
+    .join(' ');
+
+interface ReadFolder {
+  readonly kernel: ListedKernel;
+  readonly paths: readonly string[];
+}
+
+async function kernelIn(folder: string): Promise<ReadFolder> {
   try {
-    return { ...kernelMessage(await loadManifest(folder)), folder };
+    const manifest = await loadManifest(folder);
+    const tree = await treeIn(folder);
+    const code = tree === undefined ? '' : codeDigest(tree);
+    const paths = tree?.files.map((file) => file.path) ?? [MANIFEST_FILE];
+    return { kernel: { ...kernelMessage(manifest), codeDigest: code, folder }, paths };
   } catch (error) {
-    if (!(error instanceof FlashcoreError && error.reason === 'INVALID_MANIFEST')) throw error;
-    return { ...create(KernelSchema, { kernelId: path.basename(folder), manifestError: error.message }), folder };
+    const message = refusalOf(error);
+    const kernel = create(KernelSchema, { kernelId: path.basename(folder), manifestError: message });
+    return { kernel: { ...kernel, folder }, paths: [MANIFEST_FILE] };
   }
+}
+
+/** Undefined if the folder's files are not ones that could be sent to a runner, for example if they are too large. */
+async function treeIn(folder: string): Promise<SourceTree | undefined> {
+  try {
+    return (await readSourceTree(folder)).tree;
+  } catch (error) {
+    if (!(error instanceof FlashcoreError && error.reason === 'INVALID_REQUEST')) throw error;
+    return undefined;
+  }
+}
+
+/** The message of a refused manifest. Throws any other error. */
+function refusalOf(error: unknown): string {
+  if (!(error instanceof FlashcoreError && error.reason === 'INVALID_MANIFEST')) throw error;
+  return error.message;
 }

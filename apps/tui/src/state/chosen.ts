@@ -95,6 +95,29 @@ const usable = (kernel: ListedKernel | undefined): ListedKernel | undefined =>
 export const championMark = ({ champions }: Pick<AppState, 'champions'>, name: string | undefined): string =>
   champions.some(({ job }) => job === name) ? '★ ' : '';
 
+/**
+ * True if no known source of the job's kernel, in a folder or on the runner, is what the job ran. A search's candidates
+ * are other sources from the start.
+ */
+export const isSourceChanged = (
+  { kernels }: Pick<AppState, 'kernels'>,
+  { kernelId, codeDigest, labels }: Pick<Job, 'kernelId' | 'codeDigest' | 'labels'>,
+): boolean => {
+  const known = kernels.filter((kernel) => kernel.kernelId === kernelId && kernel.codeDigest !== '');
+  if (codeDigest === '' || known.length === 0 || entryOf(labels, 'search') !== undefined) return false;
+  return known.every((kernel) => kernel.codeDigest !== codeDigest);
+};
+
+export const SOURCE_CHANGED = 'source changed since';
+
+/** "Δ " for a job whose source has changed since it ran; otherwise empty. */
+export const sourceMark = (state: Pick<AppState, 'kernels'>, job: Job): string =>
+  isSourceChanged(state, job) ? 'Δ ' : '';
+
+/** The legend of `sourceMark`; empty if no job of the list has it. */
+export const sourceLegend = (state: Pick<AppState, 'kernels'>, jobs: readonly (Job | undefined)[]): string =>
+  jobs.some((job) => job !== undefined && isSourceChanged(state, job)) ? `, Δ ${SOURCE_CHANGED}` : '';
+
 /** The legend of `championMark`; empty if no job of the list has it. */
 export const championLegend = (state: Pick<AppState, 'champions'>, names: readonly (string | undefined)[]): string =>
   names.some((name) => championMark(state, name) !== '') ? ', ★ champion' : '';

@@ -54,6 +54,8 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
         kind: job.kind,
         label: job.label,
         kernelId: job.kernelId,
+        codeDigest: job.codeDigest,
+        labels: job.labels,
         state: notBefore(view, JobState.QUEUED),
         createTime: time,
       };

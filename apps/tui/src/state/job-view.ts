@@ -32,6 +32,9 @@ export interface JobView {
   readonly kind: JobKind;
   readonly label: string;
   readonly kernelId: string;
+  /** Digest of the code that the job ran; empty if the runner did not store it. */
+  readonly codeDigest: string;
+  readonly labels: Job['labels'];
   readonly state: JobState;
   readonly outcome: Outcome;
   readonly summary: string;
@@ -139,13 +142,16 @@ export const EMPTY_VARIANT: Omit<VariantView, 'label'> = {
 
 /** The view of a job before its first event. */
 export function jobViewOf(
-  job: Pick<Job, 'name' | 'kind' | 'label' | 'kernelId' | 'state' | 'outcome' | 'summary'>,
+  job: Pick<Job, 'name' | 'kind' | 'label' | 'kernelId' | 'state' | 'outcome' | 'summary'> &
+    Partial<Pick<Job, 'codeDigest' | 'labels'>>,
 ): JobView {
   return {
     name: job.name,
     kind: job.kind,
     label: job.label,
     kernelId: job.kernelId,
+    codeDigest: job.codeDigest ?? '',
+    labels: job.labels ?? {},
     state: job.state,
     outcome: job.outcome,
     summary: job.summary,

@@ -9,6 +9,7 @@ import {
   InstructionListingFileSchema,
   GetLeaderboardResponseSchema,
   ListChampionsResponseSchema,
+  ListKernelsResponseSchema,
   JobState,
   Outcome,
   TimingMode,
@@ -87,6 +88,7 @@ export const VIEW_SCENES: Record<string, Scene> = {
   gates: { keys: '5', events: () => measuredEvents('flashcore_v10') },
   jobs: { keys: '6', events: sampleEvents },
   history: { keys: '6t', events: sampleEvents },
+  'jobs-changed': { keys: '6', events: withCodeDigest, stage: stageChangedSource },
   leaderboard: { keys: '6tt', events: sampleEvents, stage: stageLeaderboard },
   kernels: { keys: '7jjj', events: sampleEvents },
   problems: { keys: '7tj', events: sampleEvents, stage: stageProblems },
@@ -155,6 +157,27 @@ function stageListedEnd({ store }: TestTerminal): void {
     job.name === store.state.attached ? { ...job, state: JobState.ENDED, outcome: Outcome.PASSED, summary } : job,
   );
   store.dispatch({ type: 'jobs', jobs });
+}
+
+function withCodeDigest(): JobEvent[] {
+  const events = sampleEvents();
+  for (const { payload } of events)
+    if (payload.case === 'created' && payload.value.job) payload.value.job.codeDigest = 'before';
+  return events;
+}
+
+/** Changes the source of the shown job's kernel after the job has run. The job was accepted with a note. */
+function stageChangedSource({ store, runner }: TestTerminal): void {
+  const { jobs, kernels, attached } = store.state;
+  store.dispatch({
+    type: 'jobs',
+    jobs: jobs.map((job) => (job.name === attached ? { ...job, codeDigest: 'before' } : job)),
+  });
+  const edited = kernels.map((kernel) => ({ ...kernel, codeDigest: kernel.kernelId === 'flashcore_v6' ? 'now' : '' }));
+  Object.assign(runner, {
+    listKernels: () => Promise.resolve(create(ListKernelsResponseSchema, { kernels: edited })),
+  });
+  stageNote(store, attached ?? '', 'rows padded to 72');
 }
 
 function stageNote(store: TestTerminal['store'], job: string, note: string): void {

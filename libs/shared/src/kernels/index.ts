@@ -170,6 +170,7 @@ export {
   readSourceFile,
   readNotes,
   readSourceTree,
+  codeDigest,
   treeDigest,
 } from './source-tree.ts';
 export { sha256Of } from '../contract/digest.ts';

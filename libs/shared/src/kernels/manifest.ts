@@ -156,6 +156,7 @@ const findingNamed = (name: 'NONE' | EnumName<typeof FindingKind>): FindingKind 
 
 interface KernelFiles {
   readonly sourceDigest: string;
+  readonly codeDigest: string;
   readonly files: SourceFile[];
   readonly notes: string;
 }
@@ -163,7 +164,7 @@ interface KernelFiles {
 /** A manifest in the form in which runners and clients list it, with facts about the folder's files. */
 export const kernelMessage = (
   manifest: Manifest,
-  { sourceDigest, files, notes }: KernelFiles = { sourceDigest: '', files: [], notes: '' },
+  { sourceDigest, codeDigest, files, notes }: KernelFiles = { sourceDigest: '', codeDigest: '', files: [], notes: '' },
 ): Kernel =>
   create(KernelSchema, {
     kernelId: manifest.id,
@@ -188,6 +189,7 @@ export const kernelMessage = (
     expectations: manifest.expectations.map(({ note, ...each }) => ({ ...each, note: note ?? '' })),
     ...(manifest.faulty && { expectedFinding: manifest.faulty.finding }),
     sourceDigest,
+    codeDigest,
     files,
     notes,
   });

@@ -47,6 +47,10 @@ export function treeDigest({ files }: Pick<SourceTree, 'files'>): Sha256 {
   return sha256Of(lines.join(''));
 }
 
+/** The digest of a tree without its notes: of what decides how a kernel behaves. */
+export const codeDigest = ({ files }: Pick<SourceTree, 'files'>): Sha256 =>
+  treeDigest({ files: files.filter(({ path }) => path !== NOTES_FILE) });
+
 /**
  * Reads kernel.yaml, all sources below a folder, and the kernel's problem if it is the user's own. Errors:
  * INVALID_MANIFEST if the manifest or the problem is missing or wrong, INVALID_REQUEST if the folder is too large.

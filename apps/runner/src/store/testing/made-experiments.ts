@@ -142,6 +142,7 @@ export function storeJob(database: Database, { name, kernelId, owner = 'ada', la
     create_ms: 0,
     owner,
     labels,
+    code_digest: '',
   });
 }
 

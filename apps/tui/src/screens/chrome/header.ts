@@ -18,6 +18,7 @@ import {
   waitsSince,
 } from '../../state/selectors.ts';
 import { gateTally } from '../../state/gate-board.ts';
+import { isSourceChanged, SOURCE_CHANGED } from '../../state/chosen.ts';
 import { isSingle } from './layout.ts';
 import { liveBenchmark, samplesText } from '../dashboard/latency-live.ts';
 import { tallyRuns } from '../dashboard/gates-rail.ts';
@@ -74,6 +75,9 @@ function jobParts(state: AppState, job: JobView | undefined): Part[] {
   return [
     { rank: 3, forms: [[run(title, 'title')], [run(cutCells(title, SHORT_TITLE), 'title')]] },
     { rank: 2, forms: progressForms(job, clockOf(state, job)) },
+    ...(isSourceChanged(state, job)
+      ? [{ rank: 2.5, forms: [[run(`Δ ${SOURCE_CHANGED}`, 'warn')], [run('Δ source', 'warn')]] satisfies Row[] }]
+      : []),
   ];
 }
 

@@ -7,6 +7,7 @@ import { fitRow, run, windowStart, wrapRows, type Row } from '../../present/cell
 import { counted, formatElapsed } from '../../present/numbers.ts';
 import { PHASE_WORDS, jobMark, outcomeWord, shortName } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
+import { sourceMark } from '../../state/chosen.ts';
 import { listTitle } from '../../state/listed-kernel.ts';
 import { hasDuration, jobsOf, waitsSince } from '../../state/selectors.ts';
 import { noAnswerYet } from '../pane/nothing.ts';
@@ -76,7 +77,7 @@ function jobRow(state: AppState, { job, gap }: RailJob, width: number): Row {
   const isShown = job.name === state.attached;
   const [word, clock] = tailOf(state, job);
   const room = width - 2 - 2 - ID_CELLS - 1 - 1;
-  const name = listTitle(state, job);
+  const name = `${sourceMark(state, job)}${listTitle(state, job)}`;
   // If there is not enough room, first the time is left out, then "passed", so that words stay whole. Other marks stand
   // for several outcomes.
   const tails = [`${word} ${clock}`.trim(), word, ...(job.outcome === Outcome.PASSED ? [''] : [])];

@@ -16,7 +16,7 @@ import { run, textRow, wrapRows, BLANK_ROW, type Row, type Run } from '../../pre
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
-import { championLegend, championMark } from '../../state/chosen.ts';
+import { championLegend, championMark, sourceLegend, sourceMark } from '../../state/chosen.ts';
 import { noteText } from '../../state/decision.ts';
 import { listTitle } from '../../state/listed-kernel.ts';
 import { endedRuns, hiddenText, historyOf } from '../../state/selectors.ts';
@@ -70,7 +70,7 @@ const historyColumns = (
         ? '-'
         : marked(
             jobMark(job).mark,
-            `${job.name === state.ui.pinned ? 'P ' : ''}${championMark(state, job.name)}${listTitle(state, job)}`,
+            `${job.name === state.ui.pinned ? 'P ' : ''}${championMark(state, job.name)}${sourceMark(state, job)}${listTitle(state, job)}`,
             jobMark(job).role,
           ),
     shrinkTo: 16,
@@ -157,6 +157,9 @@ export function historyPane(state: AppState, size: Size): PaneContent {
     )}${championLegend(
       state,
       experiments.map(({ job }) => job?.name),
+    )}${sourceLegend(
+      state,
+      experiments.map(({ job }) => job),
     )}${simulated}`,
     body: withPreview(state, experiments, size),
   };

@@ -6,7 +6,7 @@ import { formatAge } from '../../present/numbers.ts';
 import { BLANK_ROW, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
-import { championLegend, championMark, markedJobs } from '../../state/chosen.ts';
+import { championLegend, championMark, markedJobs, sourceLegend, sourceMark } from '../../state/chosen.ts';
 import { listTitle } from '../../state/listed-kernel.ts';
 import { hiddenText, jobsOf } from '../../state/selectors.ts';
 import { KIND_WORDS, jobMark, jobTitle, shortName, summaryText } from '../../present/words.ts';
@@ -52,7 +52,7 @@ function jobs(state: AppState, size: Size): PaneContent {
       title: 'job',
       cell: (job) =>
         run(
-          `${jobMark(job).mark} ${placeMark(job, state)}${championMark(state, job.name)}${listTitle(state, job)}`,
+          `${jobMark(job).mark} ${placeMark(job, state)}${championMark(state, job.name)}${sourceMark(state, job)}${listTitle(state, job)}`,
           jobMark(job).role,
         ),
       shrinkTo: 16,
@@ -86,7 +86,7 @@ function jobs(state: AppState, size: Size): PaneContent {
     )}${marked > 0 ? `, ${marked} marked` : ''}${state.ui.jobList === 'jobs' ? hiddenText(state) : ''}${championLegend(
       state,
       listed.map(({ name }) => name),
-    )}`,
+    )}${sourceLegend(state, listed)}`,
     body: [...rows, ...blank, ...detail],
   };
 }

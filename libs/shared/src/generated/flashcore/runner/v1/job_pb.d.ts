@@ -129,6 +129,13 @@ export declare type Job = Message<"flashcore.runner.v1.Job"> & {
    * @generated from field: map<string, string> labels = 16;
    */
   labels: { [key: string]: string };
+
+  /**
+   * SHA-256 over kernel.yaml and the sources that the job ran, as Kernel.code_digest; empty in older records.
+   *
+   * @generated from field: string code_digest = 17;
+   */
+  codeDigest: string;
 };
 
 /**

@@ -440,6 +440,13 @@ export declare type Kernel = Message<"flashcore.runner.v1.Kernel"> & {
    * @generated from field: string problem = 18;
    */
   problem: string;
+
+  /**
+   * SHA-256 over kernel.yaml and the sources: source_digest without the notes.
+   *
+   * @generated from field: string code_digest = 19;
+   */
+  codeDigest: string;
 };
 
 /**
