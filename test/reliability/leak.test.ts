@@ -61,8 +61,8 @@ campaign(
     expect(after.descriptors).toBeLessThanOrEqual(before.descriptors);
     expect(after.threads).toBeLessThanOrEqual(before.threads);
     expect(readdirSync(join(folder.path, 'data/sources/files/incoming'))).toEqual([]);
-    // During the few seconds of `npm run test:all`, code is still being compiled, so the bound is loose. Only the soak's
-    // bound is tight.
+    // During the few seconds of `npm run test:all`, code is still being compiled, so the bound is loose. Only the
+    // soak's bound is tight.
     expect(growth('liveMiB')).toBeLessThan(soak ? FLAT : 0.3);
     expect(growth('rssMiB')).toBeLessThan(soak ? FLAT : 0.5);
   },

@@ -53,15 +53,23 @@ export function tuneResultOf(
   });
 }
 
+/** Why a search has no winner, with the reason of the first variant that it dropped. */
+function noneRight(rows: readonly TunedVariant[], complete: boolean): string {
+  const none = rows.length === 1 ? 'the only variant is not right' : `none of ${rows.length} variants is right`;
+  if (!complete) return `${none}: the budget was used up`;
+  const first = rows.find(({ dropped = '' }) => dropped !== '');
+  if (first === undefined) return none;
+  return rows.length === 1
+    ? `${none}: ${first.dropped}`
+    : `${none}; ${first.label} was dropped first: ${first.dropped}`;
+}
+
 /** The end of a search that has a result. */
 export function endOfTune(
   { rows, winner, complete, comparison, heldOut }: SearchFound,
   { variants }: JobResult,
 ): Pick<JobOutcome, 'outcome' | 'summary'> {
-  if (!winner) {
-    const why = complete ? '' : ': the budget was used up';
-    return { outcome: Outcome.FAILED, summary: `none of ${rows.length} variants is right${why}` };
-  }
+  if (!winner) return { outcome: Outcome.FAILED, summary: noneRight(rows, complete) };
   const { label, p50Us, registers } = winner;
   const tried = counted(rows.length, 'variant');
   // Resources rank variants, but nobody knows which is the fastest.
