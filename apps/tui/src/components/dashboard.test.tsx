@@ -203,12 +203,19 @@ test('each error of a compiler is shown with its own source', async () => {
     expect(await terminal.screen()).toMatch(/k\.cu:11:5: does not compile[^]*11 │ {3}x = y[^]*finding 1 of 3, o next/);
     await terminal.press('o');
     expect(await terminal.screen()).toMatch(
-      /k\.cu:21: expected a ";" \(nvcc\)[^]*21 │ {3}x = y[^]*finding 2 of 3, o next, e edits k\.cu:21/,
+      /k\.cu:21:5: expected a ";" \(nvcc\)[^]*21 │ {3}x = y[^]*finding 2 of 3, o next, e edits k\.cu:21/,
     );
     await terminal.press('oo');
     expect(await terminal.screen()).toMatch(/finding 1 of 3/);
   } finally {
     terminal.close();
+  }
+  const small = openTerminal({ columns: 80, rows: 24, theme: { colors: 'none', ascii: false } });
+  try {
+    await enterScene(small, { keys: '1o', events: () => uncompiled({ errors: 3 }) });
+    expect(await small.screen()).toMatch(/COMPILE FAILED {2}finding 2 of 3, o next[^]*k\.cu:21:5: expected/);
+  } finally {
+    small.close();
   }
 });
 

@@ -100,9 +100,9 @@ function withAllErrors(finding: Finding, { diagnostics }: Pick<VariantView, 'dia
     .toReversed();
   return [
     first === undefined ? finding : { ...finding, frame: first.frame },
-    ...others.map(({ file, line, message, tool, frame }) => ({
+    ...others.map(({ file, line, column, message, tool, frame }) => ({
       ...finding,
-      message: `${file}:${line}: ${message} (${tool})`,
+      message: `${file}:${line}${column > 0 ? `:${column}` : ''}: ${message} (${tool})`,
       frame,
     })),
   ];

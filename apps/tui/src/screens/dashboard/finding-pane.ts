@@ -12,14 +12,19 @@ import { frameLines, type FrameLine } from '../../present/cells/cell-text.ts';
 export const findingPane: View = ({ state }, size) => {
   const shown = shownFinding(state);
   if (shown === undefined) return { title: 'Finding', body: [textRow('Nothing was found to be wrong.', 'dim')] };
-  const { finding, place, count } = shown;
+  const { finding } = shown;
+  const place = countText(shown);
   return {
     // A finding about a kernel that passed is advice.
     title: `${attachedJob(state)?.outcome === Outcome.PASSED ? '⚠' : '✗'} ${findingWord(finding.kind)}`,
-    remark: `${count > 1 ? `finding ${place + 1} of ${count}, o next, ` : ''}${editHint(shown)}`,
+    remark: `${place === '' ? '' : `${place}, `}${editHint(shown)}`,
     body: findingBody(shown, size),
   };
 };
+
+/** Text such as "finding 2 of 3, o next"; empty if there is only one. */
+export const countText = ({ place, count }: Pick<ShownFinding, 'place' | 'count'>): string =>
+  count > 1 ? `finding ${place + 1} of ${count}, o next` : '';
 
 const editHint = ({ finding: { frame } }: ShownFinding): string =>
   frame === undefined ? 'no line known, e edits the source' : `e edits ${frame.file}:${frame.line}`;

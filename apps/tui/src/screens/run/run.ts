@@ -34,7 +34,7 @@ import {
 } from '../../state/selectors.ts';
 import { LARGEST_ERROR, limitText } from '../../present/sections/cases.ts';
 import { failedProbes, parityTally, worstCase } from '../dashboard/correct-live.ts';
-import { findingBody } from '../dashboard/finding-pane.ts';
+import { countText, findingBody } from '../dashboard/finding-pane.ts';
 import { tallyRuns } from '../dashboard/gates-rail.ts';
 import { halfWidthText, liveBenchmark, samplesText } from '../dashboard/latency-live.ts';
 import { raceText } from '../latency/tune-race.ts';
@@ -260,7 +260,12 @@ function findingRows(state: AppState, size: Size): Row[] {
   const [first, ...rest] = findingBody(shown, { ...size, height: Math.max(2, size.height - 1) });
   const { fallback, label } = shown.variant;
   const title = `${findingWord(shown.finding.kind).toUpperCase()}${fallback ? ` (${label})` : ''}`;
-  return [[run('✗', 'bad'), run(` ${title}`, 'title')], ...(first === undefined ? [] : [first]), ...rest];
+  const place = countText(shown);
+  return [
+    [run('✗', 'bad'), run(` ${title}`, 'title'), run(place === '' ? '' : `  ${place}`, 'key')],
+    ...(first === undefined ? [] : [first]),
+    ...rest,
+  ];
 }
 
 function welcome(state: AppState, { width }: Size): Row[] {
