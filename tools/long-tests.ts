@@ -20,7 +20,7 @@ export const LONG_TESTS = [
   '**/experiment/{cheating-kernels,comparison,drawn-shapes,hostile-kernels,layouts,plans,probes,ptx-engine,tune}.test.ts',
   '**/e2e/{agreeing-figures,bundle,champions,check-kernels,ci-workflows,devices,eight-bit-dtypes,evaluate}.test.ts',
   '**/e2e/{evolve,faulty,fleet,hostile-text,import-problem,import-program,languages,lent-terminal,mcp}.test.ts',
-  '**/e2e/{odd-names,operation,own-attention,own-problem,package,poor-host,project,project-login,remote}.test.ts',
+  '**/e2e/{odd-names,operation,own-attention,own-problem,package,poor-host,problem-page,project,project-login,remote}.test.ts',
   '**/e2e/{several-people,triton-faults,tui-commands,tui-life,tune,unfair-paths,uninstall}.test.ts',
 ];
 

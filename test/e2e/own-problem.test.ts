@@ -171,7 +171,10 @@ test('a copy of a kernel solves the problem of its original', () => {
 
 test('a new kernel of a problem is a copy of its simplest kernel', { timeout: LIMIT_MS }, () => {
   const none = faTui('new', 'of_our_norm', '--problem', 'our_norm');
-  expect([none.exitCode, none.stderr]).toEqual([2, expect.stringContaining('there is no kernel of it yet: copy one')]);
+  expect([none.exitCode, none.stderr]).toEqual([
+    2,
+    expect.stringContaining('there is no kernel of it yet: run fa-tui new NAME --problem rmsnorm'),
+  ]);
   const made = faTui('new', 'of_decode', '--problem', 'attention_decode');
   expect([made.exitCode, made.stdout]).toEqual([0, expect.stringContaining('of_decode, a copy of decode_rows')]);
   const champion = /--champion (\S+)/.exec(made.stdout)![1]!;

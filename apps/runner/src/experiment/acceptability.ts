@@ -66,7 +66,7 @@ function refusal(spec: JobSpec, { outcome, variants, fellBack }: Ended): string 
   if (layoutsOf(kernel.manifest, resolved.parameters).length > 0)
     return "its tensors have their own order in memory, and champions are compared in the problem's order";
   if (variants[0]!.verify?.probes.length === 0)
-    return 'it was not probed: it takes none of the shapes that the probes of cases.yaml have';
+    return `it was not probed: cases.yaml of ${kernel.manifest.problem.id} has no probes, or none whose shape the kernel takes: add one to its \`probes\``;
   return (
     correctnessProblem(variants[0]!) ??
     documentationProblem(variants[0]!) ??

@@ -110,7 +110,7 @@ test('a time that is too short is a finding that names the bound, and makes the 
   const shape = parseShape('4x16x2048x64');
   const result = timed(H200, '4x16x2048x64', { mode: 'hot', us: 2.19 });
   const text = '2.19 us, and the work takes 69.5 us at least (68.7 GFLOP at the tensor peak of 989 TFLOP/s)';
-  expect(timingFindings([report({})], [result], shape).map(({ kind, message }) => [kind, message])).toEqual([
+  expect(timingFindings([report({})], [result], { shape }).map(({ kind, message }) => [kind, message])).toEqual([
     [FindingKind.IMPLAUSIBLE_TIME, `4x16x2048x64: ${text}`],
   ]);
   expect(invalidReasons(report({}), { device: H200, timed: result })).toEqual([`implausible: ${text}`]);

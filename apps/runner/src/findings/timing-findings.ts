@@ -31,11 +31,17 @@ export function invalidReasons(report: LatencyReport, { device, timed, shortened
   return reasons;
 }
 
+interface TimedShape {
+  shape: Shape;
+  /** Whether the problem is a user's own, whose symmetries may be wrong; default: false. */
+  hasOwnReference?: boolean;
+}
+
 /** Findings about a kernel from the timed launches of a shape. */
 export function timingFindings(
   reports: readonly LatencyReport[],
   results: readonly TimedResult[],
-  shape: Shape,
+  { shape, hasOwnReference = false }: TimedShape,
 ): Finding[] {
   const of = (kind: FindingKind, message: string, remedy: string): Finding =>
     create(FindingSchema, { kind, message: `${formatShape(shape)}: ${message}`, remedy, shape });
@@ -47,7 +53,7 @@ export function timingFindings(
           of(
             FindingKind.WRONG_RESULT,
             `right when verified, wrong when timed: ${wrong.outputCheck.detail}`,
-            'The kernel must do all of its work in every launch, whatever its inputs: look for state that it keeps, and for a race',
+            `The kernel must do all of its work in every launch, whatever its inputs: look for state that it keeps, and for a race${hasOwnReference ? '. If a kernel without either fails too, a symmetry in problem.yaml does not hold' : ''}`,
           ),
         ]
       : []),

@@ -193,7 +193,7 @@ async function checkFurtherLaunches(
     const reports = answerOf(outcome, shape);
     if (!reports) return [findingOf(outcome, shape)!];
     checked += launchesOf(reports);
-    const findings = timingFindings(reports, [], shape);
+    const findings = timingFindings(reports, [], { shape, hasOwnReference: hasOwnReference(services) });
     if (findings.length > 0) return findings;
   }
   const found = `an error in one of 10,000 launches is found with probability ${(1 - 0.9999 ** checked).toFixed(3)}`;
@@ -328,7 +328,11 @@ async function measureShape(
     }),
   );
   for (const result of results) job.emit({ case: 'benchmarkResult', value: result });
-  return { results, findings: timingFindings(reports, results, shape), launches: launchesOf(reports) };
+  return {
+    results,
+    findings: timingFindings(reports, results, { shape, hasOwnReference: hasOwnReference(services) }),
+    launches: launchesOf(reports),
+  };
 }
 
 /** The reports; undefined if the kernel faulted. Errors: INTERNAL if the worker could not measure. */
@@ -347,6 +351,8 @@ function unitsOf({ name }: Device, kernel: Pick<Work, 'dtype' | 'tensorCores'>):
   const sheet = findDataSheet(name);
   return sheet && arithmeticPeak(sheet, kernel).units;
 }
+
+const hasOwnReference = ({ spec: { kernel } }: VariantServices): boolean => kernel.manifest.problem.operation === 'own';
 
 interface ReportedShape {
   report: LatencyReport;

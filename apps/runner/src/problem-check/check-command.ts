@@ -40,6 +40,8 @@ interface CheckFlags {
 }
 
 const EXIT_REFUSED = 1;
+/** The status with which worker/check-problem.ts ends if the definition or its reference is wrong. */
+const EXIT_WRONG_DEFINITION = 3;
 const SEED = 'c0ffee';
 const LIMIT_MS = 3_600_000;
 const MAX_OUTPUT_BYTES = 16 * 1024 ** 2;
@@ -134,6 +136,11 @@ export async function checkOne(
       maxBytes: MAX_OUTPUT_BYTES,
     });
     if (exitCode === 0 && output !== undefined) return JSON.parse(output) as ProblemCheck;
+    if (exitCode === EXIT_WRONG_DEFINITION) {
+      const at = lines.findLastIndex((line) => line.startsWith(`${id}: `));
+      const place = lines[at] ?? id;
+      throw new FlashcoreError('INVALID_MANIFEST', { path: id }, `${place}: ${lines.slice(at + 1).join('\n')}`);
+    }
     const said = lines.slice(-8).join('\n');
     throw new FlashcoreError('INTERNAL', { problem: id }, `${id} could not be checked (status ${exitCode}): ${said}`);
   } finally {

@@ -15,12 +15,15 @@ const LIMIT_MS = 120_000;
 /** How long a process without cases is kept. Loading PyTorch takes seconds, and a process with it has 200 MB. */
 const IDLE_MS = 10_000;
 
+/** A reference did not return the expected outputs. The message says why, and what to do. */
+export class ReferenceFailed extends Error {}
+
 /** The process of the last case, if it can answer another one. */
 let kept: { key: string; process: ReferenceProcess } | undefined;
 
 /**
- * Returns the expected outputs. Throws if the process does not return all of them; the message quotes its stderr. The
- * process is kept for the next case, which must come after this one's end.
+ * Returns the expected outputs. The process is kept for the next case, which must come after this one's end. Errors:
+ * ReferenceFailed, with a message that quotes the process's stderr.
  */
 export function ownReference(executor: Executor, computed: ProblemCase, inputs: TensorsByName): Promise<Answers> {
   const key = JSON.stringify(executor);
@@ -68,7 +71,7 @@ class ReferenceProcess {
     this.#closed = promise.finally(() => this.end());
   }
 
-  /** The answers to a case. Throws if the process does not give them; it has then ended. */
+  /** The answers to a case. Errors: ReferenceFailed; the process has then ended. */
   async answers(computed: ProblemCase, inputs: TensorsByName): Promise<Answers> {
     clearTimeout(this.#idle);
     const wanted = outputsOf(computed).reduce((sum, each) => sum + elementsOfTensor(each), 0) * DOUBLE_BYTES;
@@ -94,7 +97,7 @@ class ReferenceProcess {
     const said = this.#said === '' ? '' : `: ${this.#said.trim()}`;
     const got = Math.min(this.#got, wanted);
     const gave = this.#gaveTooMuch ? 'more than' : `${got} of`;
-    throw new Error(
+    throw new ReferenceFailed(
       `the reference of ${computed.problem} gave ${gave} ${wanted} bytes and ended with ${end}${late}${said}${remedy(computed, this.#gaveTooMuch)}`,
     );
   }

@@ -92,7 +92,7 @@ export async function simplestKernelOf(problem: string): Promise<string> {
   const [simplest] = await kernelsOfProblem(problem);
   if (simplest) return simplest.folder;
   throw new UsageError(
-    `--problem ${problem}: there is no kernel of it yet: copy one of another problem with --from FOLDER, and name ${problem} in its ${MANIFEST_FILE}`,
+    `--problem ${problem}: there is no kernel of it yet: run fa-tui new NAME --problem rmsnorm, and write problem: ${problem} into its ${MANIFEST_FILE}`,
   );
 }
 

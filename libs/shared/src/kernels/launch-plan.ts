@@ -288,7 +288,7 @@ function planPlainArgument(
     case 'int16':
     case 'int32': {
       const limit = 2 ** (8 * argumentBytes(argument) - 1);
-      const value = integer(manifest, argument.value, scope, { key, least: -limit, most: limit - 1 });
+      const value = integer(manifest, argument.value, scope, { key, least: -limit, most: limit - 1, isArgument: true });
       return { kind: argument.kind, value };
     }
     case 'int64': {
@@ -322,14 +322,23 @@ function scopeOf(manifest: Manifest, { parameters }: Pick<ResolvedVariant, 'para
 
 interface IntegerRange {
   key: string;
+  /** Whether a kernel's argument has this value, which could then be of another type. */
+  isArgument?: boolean;
   least: number;
   most: number;
 }
 
-function integer(manifest: Manifest, expression: Expression, scope: Scope, { key, least, most }: IntegerRange): number {
+function integer(
+  manifest: Manifest,
+  expression: Expression,
+  scope: Scope,
+  { key, least, most, isArgument = false }: IntegerRange,
+): number {
   const found = valueOf(manifest, expression, scope, key);
   if (Number.isInteger(found) && found >= least && found <= most) return found;
-  throw wrongValue(manifest, key, `wanted an integer of ${least} to ${most}, found ${found} from "${expression.text}"`);
+  const { text } = expression;
+  const remedy = Number.isInteger(found) || !isArgument ? '' : `: pass a fraction as { float32: ${text} }`;
+  throw wrongValue(manifest, key, `wanted an integer of ${least} to ${most}, found ${found} from "${text}"${remedy}`);
 }
 
 const product = (extents: readonly number[]) => extents.reduce((a, b) => a * b, 1);
