@@ -225,7 +225,7 @@ class KeyGradients {
 
   struct Row {
     int64_t query, head, position;
-    int32_t begin, end;  // the keys of the task that the masks let the row see
+    int32_t begin, end;  // the task's keys that the masks do not hide from the row
     double delta, delta_square;  // delta_square: square of delta's error, in units of the weights' roundoff
   };
 

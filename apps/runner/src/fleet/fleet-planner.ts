@@ -285,7 +285,7 @@ const givenUp = (deviceId: string, reason: string): FlashcoreError =>
 interface Relay {
   job: JobContext;
   variants: BuiltVariants | undefined;
-  /** The part of the job that the gateway ran in advance; undefined if the pilot builds the kernel. */
+  /** The build that the gateway already made for the job; undefined if the pilot builds the kernel. */
   ahead: BuiltAhead | undefined;
 }
 

@@ -32,7 +32,7 @@ export interface JobView {
   readonly kind: JobKind;
   readonly label: string;
   readonly kernelId: string;
-  /** Digest of the code that the job ran; empty if the runner did not store it. */
+  /** Digest of the job's kernel.yaml and sources; empty if the runner did not store it. */
   readonly codeDigest: string;
   readonly labels: Job['labels'];
   readonly state: JobState;

@@ -173,7 +173,7 @@ function summaryRows(experiment: ExperimentSummary, width: number): Row[] {
   return noticeRows({ kind: 'notice', mark, role, text }, width).slice(0, MOST_SUMMARY_ROWS);
 }
 
-/** The note of whoever accepted or rejected the job. */
+/** The note given when the job was accepted or rejected. */
 export const noteRows = (state: AppState, job: Job | undefined, width: number): Row[] => {
   const note = job === undefined ? '' : noteText(state, job.name);
   return note === '' ? [] : wrapRows(note, width, { hang: 2 });
