@@ -14,10 +14,11 @@ using register_rows::LOG2_E, register_rows::NO_ROW_MAX, register_rows::WARP;
 constexpr float LN_2 = 0.6931471805599453f;
 
 // The tiling of a CTA: WARPS_KV warps with the same query rows, each with its own ring of tiles.
-// PAGED: a table says where each page of keys is. STAGES 1: for caches of one tile per warp, which are not divided.
-template <int D_, int ROWS_, int WARPS_, int TILE_KEYS_, bool PAGED_ = false, int STAGES_ = 2>
+// PAGED: a table says where each page of keys is. STAGES 1: for caches of one tile per warp, which are not divided. EARLY:
+// the first copies start before the sequence's length is known, and may read rows after its end.
+template <int D_, int ROWS_, int WARPS_, int TILE_KEYS_, bool PAGED_ = false, int STAGES_ = 2, bool EARLY_ = false>
 struct Cut {
-  static constexpr bool PAGED = PAGED_;
+  static constexpr bool PAGED = PAGED_, EARLY = EARLY_;
   static constexpr int HEAD_DIM = D_, WARPS_Q = 1, WARPS_KV = WARPS_, WARP_Q = ROWS_;
   static constexpr int BLOCK_KV = TILE_KEYS_, STAGES = STAGES_;
 };
@@ -317,38 +318,77 @@ __device__ __forceinline__ void merge_warps(const Rows<T>& own, int rows, unsign
   }
 }
 
-// A stripe's attention to keys kv_begin to kv_end - 1 of `length` (a row may see fewer) and to its sinks. Each warp gets
-// the result for its own tiles.
+// Keys `begin` to `end` - 1, which `warps` warps take in turns, a tile each. This warp is number `turn` of them.
+struct Share {
+  int begin, end, turn, warps;
+
+  template <class T>
+  __device__ __forceinline__ int first_key(int own_tile) const {
+    return begin + (own_tile * warps + turn) * T::BLOCK_KV;
+  }
+  template <class T>
+  __device__ __forceinline__ int tiles() const {
+    const int round = warps * T::BLOCK_KV;
+    return (max(0, end - begin - turn * T::BLOCK_KV) + round - 1) / round;
+  }
+};
+
+// A sequence that is not divided among teams. If it has no window, its first keys are known before its length is.
+struct WholeSequence {
+  const Cache& cache;
+  int number;
+
+  __device__ __forceinline__ WholeSequence(const Cache& cache, int number) : cache(cache), number(number) {}
+
+  // Volatile, so that the compiler does not move this load in front of copies that need not wait for it.
+  __device__ __forceinline__ int length() const { return static_cast<const volatile int*>(cache.lengths)[number]; }
+
+  template <class T>
+  __device__ __forceinline__ Share share(int turn, int warps) const {
+    Share share{0, cache.capacity, turn, warps};
+    if (!T::EARLY || T::PAGED || cache.window >= 0) share.end = length(), share.begin = cache.first_key(share.end);
+    return share;
+  }
+};
+
+// Clears the rows of V from `row` on. What is there may be NaN, which a weight of 0 does not remove.
 template <class T>
-__device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe, int length, int kv_begin, int kv_end,
+__device__ __forceinline__ void clear_rows(uint32_t V_smem, int row, int lane) {
+  constexpr int CHUNKS = T::HEAD_DIM / 8;
+  for (int i = row * CHUNKS + lane; i < T::BLOCK_KV * CHUNKS; i += WARP)
+    asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};\n" ::"r"(
+                     V_smem + swizzled_offset<T::ROW_BYTES>(i / CHUNKS, i % CHUNKS)),
+                 "r"(0)
+                 : "memory");
+  __syncwarp();
+}
+
+// A stripe's attention to a share of its keys (a row may see fewer) and to its sinks. Each warp gets the result for its
+// own tiles. length_of() returns the sequence's length, and is called when the first copies are under way. The share may
+// end after that: what was copied from later rows is not used.
+template <class T, class LengthOf>
+__device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe, Share share, LengthOf length_of,
                                        bool begins, unsigned char* smem, Rows<T>& own) {
-  constexpr int ROUND = T::WARPS_KV * T::BLOCK_KV, CHUNKS = T::HEAD_DIM / 8;
+  constexpr int CHUNKS = T::HEAD_DIM / 8;
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   const int group = cache.group, kv_heads = cache.heads / group, window = min(cache.window, cache.capacity);
-  const int offset = length - cache.queries;
-  const int first_position = stripe.first_row / group + offset;
-  const int last_position = (stripe.first_row + stripe.rows - 1) / group + offset;
-  const int own_tiles = (max(0, kv_end - kv_begin - warp * T::BLOCK_KV) + ROUND - 1) / ROUND;
   const uint32_t Q_smem = smem_address(smem), ring_smem = Q_smem + T::Q_BYTES + warp * T::GROUP_BYTES;
   const size_t row_stride = size_t(kv_heads) * T::HEAD_DIM;
   const size_t first_element =
       (T::PAGED ? stripe.kv_head : size_t(stripe.sequence) * cache.capacity * kv_heads + stripe.kv_head) * T::HEAD_DIM;
 
-  // Positions of a tile's keys in a paged cache, one per lane, looked up a tile ahead so that copies need not wait.
+  // Positions of a tile's keys in a paged cache, one per lane, looked up a tile ahead so that copies need not wait. What
+  // the table says of keys after the sequence's end is loaded, so that no load waits for the length, but not used.
   const auto look_up = [&](int own_tile) {
-    const int key = kv_begin + (own_tile * T::WARPS_KV + warp) * T::BLOCK_KV + lane % T::BLOCK_KV;
-    if (!T::PAGED || key >= kv_end) return 0;
+    const int key = share.first_key<T>(own_tile) + lane % T::BLOCK_KV;
+    if (!T::PAGED || key >= cache.capacity) return 0;
     const int page = key / cache.page;
     return cache.table[size_t(stripe.sequence) * cache.most_pages + page] * cache.page + key - page * cache.page;
   };
-  constexpr bool LOOKS_AHEAD = T::HEAD_DIM < 256;  // one register more would spill
-  int found = look_up(0);
-
-  // Rows beyond a sequence's length are not read, but filled with zeros.
-  const auto copy_tile = [&](int own_tile) {
-    const int first_key = kv_begin + (own_tile * T::WARPS_KV + warp) * T::BLOCK_KV;
-    const int looked_up = LOOKS_AHEAD ? found : look_up(own_tile);
-    if constexpr (LOOKS_AHEAD) found = look_up(own_tile + 1);
+  // Rows beyond the share's end are not read, but filled with zeros.
+  int own_tiles = share.tiles<T>();
+  const auto copy_tile = [&](int own_tile, int looked_up) {
+    const int first_key = share.first_key<T>(own_tile);
     const uint32_t K_smem = ring_smem + own_tile % T::STAGES * T::STAGE_BYTES;
     if (own_tile < own_tiles) {
 #pragma unroll
@@ -359,13 +399,23 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
           const int row = (i + lane) / CHUNKS, chunk = (i + lane) % CHUNKS;
           const size_t at = T::PAGED ? unsigned(__shfl_sync(0xffffffffu, looked_up, row)) : size_t(first_key + row);
           cp_async_16(K_smem + tensor * T::KV_BYTES + swizzled_offset<T::ROW_BYTES>(row, chunk),
-                      rows + at * row_stride + chunk * 8, first_key + row < kv_end);
+                      rows + at * row_stride + chunk * 8, first_key + row < share.end);
         }
       }
     }
   };
+  int first_found[T::STAGES];  // looked up together, so that no load waits for another
+#pragma unroll
+  for (int stage = 0; stage < T::STAGES; ++stage) first_found[stage] = look_up(stage);
+  // A warp of a cluster has few tiles, each from a place that no load has touched before: their entries go to L2 now.
+  if constexpr (T::PAGED && T::EARLY) {
+    const int key = share.first_key<T>(T::STAGES + lane);
+    if (key < cache.capacity)
+      asm volatile("prefetch.global.L2 [%0];\n" ::"l"(cache.table + size_t(stripe.sequence) * cache.most_pages +
+                                                      key / cache.page));
+  }
   // The keys' copies go first: keys come from memory, Q usually from L2.
-  copy_tile(0);
+  copy_tile(0, first_found[0]);
   for (int i = threadIdx.x; i < T::BLOCK_Q * CHUNKS; i += T::THREADS) {
     const int row = i / CHUNKS, chunk = i % CHUNKS;
     const bool present = row < stripe.rows;
@@ -375,9 +425,17 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
   cp_async_commit();
 #pragma unroll
   for (int stage = 1; stage < T::STAGES; ++stage) {
-    copy_tile(stage);
+    copy_tile(stage, first_found[stage]);
     cp_async_commit();  // even if the group is empty, because the waits count groups
   }
+  constexpr bool LOOKS_AHEAD = T::HEAD_DIM < 256;  // one register more would spill
+  int found = LOOKS_AHEAD ? look_up(T::STAGES) : 0;
+  const int length = length_of();
+  share.end = min(share.end, length);
+  own_tiles = share.tiles<T>();
+  const int offset = length - cache.queries;
+  const int first_position = stripe.first_row / group + offset;
+  const int last_position = (stripe.first_row + stripe.rows - 1) / group + offset;
 
   own.clear();
   if (begins && warp == 0 && cache.sinks != nullptr) own.begin_with_sinks(cache, stripe, lane);
@@ -401,12 +459,15 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
       if (own_tile > 0) {
         cp_async_wait<T::STAGES - 2>();
         __syncwarp();  // this tile has arrived and the previous one has been read, so its stage may be refilled
-        copy_tile(own_tile - 1 + T::STAGES);
+        copy_tile(own_tile - 1 + T::STAGES, LOOKS_AHEAD ? found : look_up(own_tile - 1 + T::STAGES));
+        if constexpr (LOOKS_AHEAD) found = look_up(own_tile + T::STAGES);
         cp_async_commit();
       }
     }
-    const int first_key = kv_begin + (own_tile * T::WARPS_KV + warp) * T::BLOCK_KV;
+    const int first_key = share.first_key<T>(own_tile);
     const uint32_t K_smem = ring_smem + own_tile % T::STAGES * T::STAGE_BYTES;
+    if constexpr (T::EARLY)
+      if (first_key + T::BLOCK_KV > share.end) clear_rows<T>(K_smem + T::KV_BYTES, share.end - first_key, lane);
 
     float S_rmem[T::M_TILES][T::KV_TILES][4] = {};
     register_rows::scores<T>(S_rmem, Q_rmem, Q_smem, K_smem, 0, lane);
@@ -418,7 +479,7 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
 #pragma unroll
           for (int i = 0; i < 4; ++i) S_rmem[m][n][i] = cache.softcap * tanhf(S_rmem[m][n][i] * inner_scale);
     }
-    const bool all_seen = first_key + T::BLOCK_KV <= min(kv_end, first_position + 1) &&
+    const bool all_seen = first_key + T::BLOCK_KV <= min(share.end, first_position + 1) &&
                           (window < 0 || first_key >= last_position - window);
     if (!all_seen) {
 #pragma unroll
@@ -429,7 +490,7 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
 #pragma unroll
           for (int n = 0; n < T::KV_TILES; ++n) {
             const int key = first_key + n * register_rows::MMA_N + 2 * (lane & 3) + (i & 1);
-            if (key >= kv_end || key > at || (window >= 0 && key < at - window)) S_rmem[m][n][i] = -INFINITY;
+            if (key >= share.end || key > at || (window >= 0 && key < at - window)) S_rmem[m][n][i] = -INFINITY;
           }
         }
     }
@@ -456,8 +517,8 @@ __device__ __forceinline__ void decode(const Cache& cache) {
   Rows<T> own;
   if constexpr (T::STAGES == 1) {
     stripe.sequence = team;
-    const int length = cache.lengths[team];
-    attend<T>(cache, stripe, length, cache.first_key(length), length, true, smem, own);
+    const WholeSequence sequence(cache, team);
+    attend<T>(cache, stripe, sequence.share<T>(warp, T::WARPS_KV), [&] { return sequence.length(); }, true, smem, own);
     return merge_warps<T>(own, stripe.rows, smem, warp, lane, store);
   }
 
@@ -474,7 +535,9 @@ __device__ __forceinline__ void decode(const Cache& cache) {
   while (true) {
     const int rounds = line.rounds_of(stripe.sequence), done = round - first, taken = min(rounds - done, stop - round);
     const int length = cache.lengths[stripe.sequence], kv_begin = cache.first_key(length) + done * ROUND;
-    attend<T>(cache, stripe, length, kv_begin, min(length, kv_begin + taken * ROUND), done == 0, smem, own);
+    attend<T>(
+        cache, stripe, {kv_begin, min(length, kv_begin + taken * ROUND), warp, T::WARPS_KV}, [=] { return length; },
+        done == 0, smem, own);
     if (taken == rounds) {
       merge_warps<T>(own, stripe.rows, smem, warp, lane, store);
     } else {

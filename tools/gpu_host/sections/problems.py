@@ -11,6 +11,8 @@ EXAMPLES = [
     "decode_split",
     "decode_mma",
     "decode_mma_paged",
+    "decode_hopper",
+    "decode_hopper_paged",
     "decode_paged",
     "varlen_rows",
     "backward_rows",
