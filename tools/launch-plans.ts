@@ -1,12 +1,12 @@
 /**
- * Draws shapes of attention and prints the launches that kernels make for them, as JSON for
- * tools/gpu_host/programs/attention_rivals.py and, for kernels of attention_backward, backward_rivals.py:
+ * Draws shapes and prints the launches that kernels make for them, as JSON for programs of tools/gpu_host/programs:
+ * attention_rivals.py; backward_rivals.py for kernels of attention_backward; decode_rivals.py for kernels that decode:
  *
  *   node --experimental-transform-types tools/launch-plans.ts --seed 7 --shapes 80 kernels/flashcore_v12
  *
  * With --forms, draws windows, sinks and capped logits as in models. With --wide, draws head dimensions other than 64
- * and 128. With --shape, uses the given shapes in fp16 and bf16 and draws none. A kernel that does not support a shape
- * has no plan for it.
+ * and 128. With --decode, draws caches and 1 to 8 queries of each sequence. With --shape, uses the given shapes in fp16
+ * and bf16 and draws none. A kernel that does not support a shape has no plan for it.
  */
 import { parseArgs } from 'node:util';
 import {
@@ -57,6 +57,21 @@ const FORMS = [
   [32, 8, 128, 'window=4095'],
 ] as const;
 
+/** H, Hkv and D of Llama-3 8B and 70B, Qwen3-30B, gpt-oss, Gemma 2 9B, Qwen2.5-14B, and of a model on eight GPUs. */
+const DECODE_HEADS = [
+  [32, 8, 128],
+  [64, 8, 128],
+  [32, 4, 128],
+  [64, 8, 64],
+  [16, 8, 256],
+  [40, 8, 128],
+  [16, 16, 128],
+  [8, 1, 128],
+] as const;
+const MOST_CACHE_BYTES = 12e9;
+/** Rows of a page, for kernels of a paged cache. */
+const PAGE = 16;
+
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
@@ -65,6 +80,7 @@ const { values, positionals } = parseArgs({
     shape: { type: 'string', multiple: true, default: [] },
     forms: { type: 'boolean', default: false },
     wide: { type: 'boolean', default: false },
+    decode: { type: 'boolean', default: false },
   },
 });
 
@@ -105,6 +121,17 @@ function drawForm(): { text: string; dtype: 'fp16' | 'bf16' } {
   return { text: `${B}x${H}x${S}x${D}c,Hkv=${Hkv},${form}`, dtype: oneOf(['fp16', 'bf16']) };
 }
 
+/** Draws the last queries of sequences that all fill their caches. */
+function drawDecode(): { text: string; dtype: 'fp16' | 'bf16' } {
+  for (;;) {
+    const [H, Hkv, D] = oneOf(DECODE_HEADS);
+    const [B, Skv] = [between(1, 512), between(8, 131072)];
+    if (2 * 2 * B * Skv * Hkv * D > MOST_CACHE_BYTES) continue;
+    const S = oneOf([1, 1, 1, 1, 2, 4, 8]);
+    return { text: `B=${B},H=${H},Hkv=${Hkv},S=${S},Skv=${Skv},D=${D}`, dtype: oneOf(['fp16', 'bf16']) };
+  }
+}
+
 /** Resolves a kernel in a dtype for an H100 or H200. Undefined if the kernel does not support the dtype. */
 function resolvedFor(manifest: Manifest, dtype: string): ResolvedVariant | undefined {
   if (dtype === 'bf16' && !Object.hasOwn(manifest.parameters, 'BF16')) return undefined;
@@ -118,10 +145,12 @@ const given = values.shape.flatMap((text) => [
   { text, dtype: 'fp16' as const },
   { text, dtype: 'bf16' as const },
 ]);
-const drawn = given.length > 0 ? given : Array.from({ length: Number(values.shapes) }, values.forms ? drawForm : draw);
+const drawForms = values.forms ? drawForm : draw;
+const drawOne = values.decode ? drawDecode : drawForms;
+const drawn = given.length > 0 ? given : Array.from({ length: Number(values.shapes) }, drawOne);
 const shapes = drawn.map(({ text, dtype }) => {
-  const shape = parseShape(text);
   const plans = kernels.flatMap(({ folder, manifest }) => {
+    const shape = parseShape(manifest.problem.id.endsWith('_paged') ? `${text},page=${PAGE}` : text);
     const resolved = resolvedFor(manifest, dtype);
     if (!resolved || checkShape(manifest, resolved, shape)) return [];
     return [[folder, planLaunches(manifest, resolved, shape)] as const];

@@ -149,6 +149,16 @@ def address_of(tensor):
     return None if tensor is None else tensor.data_ptr()
 
 
+def workspaces_of(workspaces):
+    """A plan's workspaces, filled with zeros, by the names that Kernel.prepare() wants."""
+    if any(each.get("initial", {}).get("bits", 0) != 0 for each in workspaces):
+        raise RuntimeError("only workspaces that begin with zeros are supported")
+    return {
+        f"workspace {each['name']}": torch.zeros(each["bytes"], dtype=torch.uint8, device="cuda")
+        for each in workspaces
+    }
+
+
 class Fields(typing.NamedTuple):
     """The fields of a shape such as 2x8x512x64c,Hkv=2,Skv=100,window=32. A window of -1 means none."""
 

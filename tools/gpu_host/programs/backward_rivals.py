@@ -17,7 +17,7 @@ import ctypes
 import json
 
 import attention_rivals
-from attention_rivals import MOST_SCORES, RIVALS, ROUNDS, Kernel, fields_of, summarise_times
+from attention_rivals import MOST_SCORES, RIVALS, ROUNDS, Kernel, fields_of, summarise_times, workspaces_of
 
 GRADIENTS = ["dQ", "dK", "dV"]
 
@@ -34,11 +34,9 @@ def load_torch():
 
 def own_call(kernel, launches, workspaces, given, made):
     """A call of one of our kernels, with the kernel's workspaces."""
-    spaces = {each["name"]: torch.empty(each["bytes"], dtype=torch.uint8, device="cuda") for each in workspaces}
-    cleared = [spaces[each["name"]] for each in workspaces if each.get("initial") is not None]
-    if any(each.get("initial") not in (None, 0) for each in workspaces):
-        raise RuntimeError("only workspaces that begin with zeros are supported")
-    run = kernel.prepare(launches, {**given, **made, **{f"workspace {name}": each for name, each in spaces.items()}})
+    spaces = workspaces_of(workspaces)
+    cleared = [spaces[f"workspace {each['name']}"] for each in workspaces if "initial" in each]
+    run = kernel.prepare(launches, given | made | spaces)
 
     def call(_number=0):
         for each in cleared:
