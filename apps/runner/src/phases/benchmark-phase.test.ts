@@ -41,6 +41,8 @@ interface Timed {
   acceptable?: boolean;
   /** Status of the answer to a draw request. */
   drawing?: 'done' | 'failed';
+  /** The drawn shapes. */
+  drawn?: string[];
 }
 
 /** A job on a device that answers requests with these times. */
@@ -51,6 +53,7 @@ function jobOn({
   simulated = false,
   acceptable = true,
   drawing = 'done',
+  drawn = ['1x2x333x64'],
 }: Timed) {
   const [requests, log, warnings, seeds]: [WorkerRequest[], string[], string[], string[]] = [[], [], [], []];
   const report = (mode: 'cold' | 'hot', wrong: boolean): LatencyReport => ({
@@ -92,11 +95,11 @@ function jobOn({
       },
     },
     spec: {
-      device: create(DeviceSchema, { arch: 'sm_90', name: 'Fake GPU', simulated }),
+      device: create(DeviceSchema, { arch: 'sm_90', name: 'Fake GPU', multiprocessors: 132, simulated }),
       kernel: { manifest },
       verify: {
         shapes: [parseShape('2x8x512x64'), parseShape('1x4x128x64')],
-        ...(acceptable && { drawn: { shapes: [parseShape('1x2x333x64')], seeds: [] } }),
+        ...(acceptable && { drawn: { shapes: drawn.map(parseShape), seeds: [] } }),
       },
       benchmark: {
         shapes: [parseShape('2x8x512x64')],
@@ -148,6 +151,18 @@ test('if the timed launches take long, launches of smaller shapes are added', as
   const { services, found, timed } = jobOn({ us: 90, launches: 20_000 });
   await benchmarkPhase.run(services, found);
   expect(timed().map(lengthOf)).toEqual([S512, expect.toBeOneOf([128, 333])]);
+});
+
+test('shapes with very many CTAs get no further launches, however little work these have', async () => {
+  const { services, found, timed } = jobOn({ launches: 10_000, drawn: ['1x65535x1x64', '1x3x1x64'] });
+  await benchmarkPhase.run(services, found);
+  expect(
+    timed()
+      .slice(1)
+      .map(lengthOf)
+      .toSorted((a, b) => a - b),
+  ).toEqual([1, 128, S512]);
+  expect(timed().some(({ candidate }) => candidate.plan.values['H'] === 65_535)).toBe(false);
 });
 
 test('if too few launches were checked in time, a warning gives the probability of finding an error', async () => {

@@ -22,6 +22,7 @@ import {
   problemCase,
   sameShape,
   valuesOf,
+  type LaunchPlan,
   type Work,
 } from '@flashcore/shared/kernels';
 import { describe, histogram } from '@flashcore/shared/statistics';
@@ -163,6 +164,11 @@ const FURTHER_LAUNCHES = 1_000;
 const FURTHER_SECONDS = 5;
 /** The least time of a launch, however small its shape. */
 const LEAST_LAUNCH_US = 3;
+/**
+ * The least time in which each SM runs one of a launch's CTAs, however little work they have. One of flashcore_v6 takes
+ * 0.8 us on an H200 for a shape of 65,535 heads and one row (docs/results/h200-judge-2026-12-01).
+ */
+const LEAST_WAVE_US = 1;
 
 interface TimedShape {
   shape: Shape;
@@ -214,8 +220,14 @@ function furtherShapes(services: VariantServices, timed: readonly TimedShape[], 
   const usOf = ({ results }: TimedShape): number => Math.min(...results.map(({ latency }) => latency!.p50Us));
   const flopsOf = (shape: Shape): number => caseFlops(manifest.problem, shape);
   const [quickest] = timed.toSorted((a, b) => usOf(a) - usOf(b)) as [TimedShape];
+  const wavesOf = (shape: Shape): number =>
+    ctasOf(planLaunches(manifest, resolved, shape)) / spec.device.multiprocessors;
   const estimatedUs = (shape: Shape): number =>
-    Math.max(LEAST_LAUNCH_US, (usOf(quickest) * flopsOf(shape)) / flopsOf(quickest.shape));
+    Math.max(
+      LEAST_LAUNCH_US,
+      LEAST_WAVE_US * wavesOf(shape),
+      (usOf(quickest) * flopsOf(shape)) / flopsOf(quickest.shape),
+    );
   const verify = spec.verify!;
   const taken = uniqueShapes([
     ...timed.map(({ shape }) => shape),
@@ -227,6 +239,8 @@ function furtherShapes(services: VariantServices, timed: readonly TimedShape[], 
     ? shuffled(fitting).slice(0, FURTHER_SHAPES)
     : taken.toSorted((a, b) => flopsOf(a) - flopsOf(b)).slice(0, 1);
 }
+
+const ctasOf = ({ launches }: LaunchPlan): number => launches.reduce((sum, { grid: [x, y, z] }) => sum + x * y * z, 0);
 
 interface FurtherLaunches extends Pick<BenchmarkOptions, 'spec' | 'image' | 'onSeeds'> {
   shape: Shape;
