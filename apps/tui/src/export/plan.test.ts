@@ -301,6 +301,7 @@ describe.each(kernels)('$id', (kernel) => {
 });
 
 pythonTest.each([
+  ['decode_hopper', ['B=2,H=8,Hkv=2,Skv=512,D=64', 'B=3,H=40,Hkv=8,Skv=700,D=128,S=4,window=64', 'B=1,H=8,Skv=9,D=96']],
   ['decode_mma', ['B=2,H=8,Hkv=2,Skv=512,D=64', 'B=64,H=32,Hkv=8,Skv=4096,D=128,S=4,window=64', 'B=1,H=8,Skv=9,D=96']],
   [
     'decode_paged',
