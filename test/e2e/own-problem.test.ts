@@ -4,6 +4,7 @@
  */
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Home, ROOT, type CommandResult } from '../support/home.ts';
 import { openScreen } from '../support/screens.ts';
@@ -84,7 +85,7 @@ test(
     const check = faTui('problem', 'check', 'our_norm');
     expect([check.exitCode, check.stdout]).toEqual([
       0,
-      expect.stringMatching(/our_norm: the cases find all \d+ mutants/),
+      expect.stringMatching(/our_norm: the cases find all \d+ mutants, and all 6 symmetries hold/),
     ]);
   },
 );
@@ -111,6 +112,64 @@ test(
     } finally {
       terminal.kill('SIGKILL');
     }
+  },
+);
+
+test('a symmetry that a reference.cpp does not have is refused', { timeout: LIMIT_MS }, () => {
+  const symmetry = ['{ flip: N, of: [W, Y] }', '{ flip: N, of: [W] }'] as const;
+  const { exitCode, stdout } = edited(join(problem, 'problem.yaml'), symmetry, () =>
+    faTui('problem', 'check', 'our_norm'),
+  );
+  expect([exitCode, stdout]).toEqual([
+    1,
+    expect.stringMatching(
+      /our_norm\/problem\.yaml:\d+: symmetries\[4\] \{ flip: N, of: \[W\] \} does not hold on .*Y\[\d+, \d+\] = /,
+    ),
+  ]);
+  expect(stdout.match(/does not hold/g)).toHaveLength(1);
+});
+
+/** Weighted columns, with a reference in Python. Numbers of both inputs that are doubled quadruple the output. */
+const WEIGHTED = {
+  'problem.yaml': `id: weighted
+title: Y = X * W
+axes: { rows: { about: rows }, N: { about: columns } }
+tensors:
+  X: { in: [rows, N], dtype: [fp16] }
+  W: { in: [N], dtype: same_as(X) }
+  Y: { out: [rows, N], dtype: same_as(X) }
+symmetries: [{ permute: N }, { double: N }, { flip: N, of: [W, Y] }]
+mutants: { zeros: { tensor: Y, constant: 0, about: nothing } }
+reference: { op: own }
+work: { flops: rows * N }
+`,
+  'cases.yaml': `tolerances: { parity: { atol: 1.0e-3, rtol: 1.0e-3 } }
+defaults: { set: parity, tolerance: parity, seeds: 1, distribution: normal }
+distributions: { normal: { q: normal, k: normal, v: normal, about: normal } }
+sets: { parity: [{ rows: 2, N: 3 }], canonical: [{ rows: 2, N: 3 }], emulated: [{ rows: 2, N: 3 }] }
+`,
+  'reference.py': `def reference(c):
+    c.set_output("Y", c.input("X") * c.input("W"))
+`,
+};
+
+test.skipIf(missing('python3-torch') || missing('bubblewrap'))(
+  'a symmetry that a reference.py does not have is refused',
+  { timeout: LIMIT_MS },
+  () => {
+    const folder = join(home.path, 'python/weighted');
+    mkdirSync(folder, { recursive: true });
+    for (const [name, text] of Object.entries(WEIGHTED)) writeFileSync(join(folder, name), text);
+    const env = { FLASHCORE_PROBLEMS: join(home.path, 'python'), FLASHCORE_PYTHON: '/usr/bin/python3' };
+    const { exitCode, stdout } = home.faTui(['problem', 'check', 'weighted'], { env });
+    const [refused, ...more] = stdout.split('\n').filter((line) => line.includes('does not hold'));
+    expect([exitCode, refused, more]).toEqual([
+      1,
+      expect.stringMatching(
+        /weighted\/problem\.yaml:8: symmetries\[1\] \{ double: N, of: \[X, W, Y\] \} .* N=3,rows=2: .* Y\[0, \d\] = /,
+      ),
+      [],
+    ]);
   },
 );
 

@@ -53,7 +53,7 @@ export function timingFindings(
           of(
             FindingKind.WRONG_RESULT,
             `right when verified, wrong when timed: ${wrong.outputCheck.detail}`,
-            `The kernel must do all of its work in every launch, whatever its inputs: look for state that it keeps, and for a race${hasOwnReference ? '. If a kernel without either fails too, a symmetry in problem.yaml does not hold' : ''}`,
+            `The kernel must do all of its work in every launch, whatever its inputs: look for state that it keeps, and for a race${hasOwnReference ? '. If a kernel without either fails too, run fa-tui problem check, which tests the symmetries in problem.yaml' : ''}`,
           ),
         ]
       : []),

@@ -10,10 +10,12 @@ import {
   type Problem,
   type ProblemMutant,
 } from '@flashcore/shared/kernels';
-import { inFull } from '@flashcore/shared/testing';
+import { edited, inFull } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { loadReference } from '../../worker/driver/reference.ts';
+import type { ProblemCheck } from '../../worker/messages/verifying.ts';
 import { checkProblem } from '../../worker/verify/problem-check.ts';
+import { checkSymmetries } from '../../worker/verify/symmetry-check.ts';
 import { BuildTools } from '../build/build-tools.ts';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { TEST_HOST } from '../testing/test-host.ts';
@@ -46,20 +48,23 @@ tolerances: { parity: { atol: 1.0e-3, rtol: 1.0e-3 }, strict: { atol: 1.0e-3, rt
 defaults: { set: parity, tolerance: parity, seeds: 1, distribution: normal }
 distributions: { normal: { q: normal, k: normal, v: normal, about: normal } }
 sets:
-  parity: [{ B: 1, H: 2, S: 33, D: 32 }]
-  canonical: [{ B: 1, H: 2, S: 33, D: 32 }]
-  emulated: [{ B: 1, H: 2, S: 33, D: 32 }]
+  parity: [{ B: 2, H: 2, S: 33, D: 32 }]
+  canonical: [{ B: 2, H: 2, S: 33, D: 32 }]
+  emulated: [{ B: 2, H: 2, S: 33, D: 32 }]
 `;
 
-/** Attention with one mutant on one case. */
-async function checked(mutant: ProblemMutant['change'], tolerance = 'parity') {
-  const tools = new BuildTools({
+const buildTools = (): BuildTools =>
+  new BuildTools({
     repositoryRoot,
     dataDirectory: folder,
     kernelsFolder: join(repositoryRoot, 'kernels'),
     artifacts: new ArtifactStore(join(folder, 'artifacts')),
     ...TEST_HOST,
   });
+
+/** Attention with one mutant on one case. */
+async function checked(mutant: ProblemMutant['change'], tolerance = 'parity') {
+  const tools = buildTools();
   const problem: Problem = {
     ...installedProblem('attention'),
     mutants: [{ name: 'mistake', about: 'a mistake', change: mutant }],
@@ -83,7 +88,7 @@ test('a mutant that no case finds, or that changes nothing, is refused', { timeo
   expect(matrixLines(same)).toEqual(['', 'a normal', 'parity   case       a', 'mistake  none']);
   const found = await checked({ kind: 'unwritten', tensor: 'O', part: 'element' });
   expect(refusals(found)).toEqual([]);
-  expect(matrixLines(found)).toEqual(['', 'a normal', 'parity   case       a', 'mistake  1x2x33x32  x']);
+  expect(matrixLines(found)).toEqual(['', 'a normal', 'parity   case       a', 'mistake  2x2x33x32  x']);
 });
 
 test('a mutant is judged with the tolerance that is asked for', { timeout: MINUTES_MS }, async () => {
@@ -98,22 +103,84 @@ test('a refused mutant is named with its file and line', () => {
   const [{ name, about, place }] = mutants as [ProblemMutant];
   const line = text.split('\n').findIndex((each) => each.startsWith(`  ${name}:`)) + 1;
   const group = { name: 'parity' as const, cases: ['a'], distributions: ['normal'], wronged: [] };
-  const check = { problem: 'softmax', dtype: 'fp16' as const, tolerance: 'parity', mutants: [{ name, about, place }] };
+  const check = {
+    problem: 'softmax',
+    dtype: 'fp16' as const,
+    tolerance: 'parity',
+    mutants: [{ name, about, place }],
+    symmetries: [],
+  };
   expect(refusals({ ...check, groups: [{ ...group, cells: [[['missed']]] }] })).toEqual([
     expect.stringContaining(`problems/softmax/problem.yaml:${line}: mutants.${name} survives`),
   ]);
 });
 
+const ATTENTION_FILE = 'problems/attention/problem.yaml';
+
+/** The reasons to refuse attention with one symmetry replaced by another. */
+async function refusalsWith(was: string, is: string): Promise<string[]> {
+  const problem = parseProblem(
+    edited(readFileSync(join(repositoryRoot, ATTENTION_FILE), 'utf8'), was, is),
+    ATTENTION_FILE,
+  );
+  const library = await buildTools().libraries.reference({ signal: new AbortController().signal });
+  const symmetries = await checkSymmetries(problem, parseCases(CASES, 'cases.yaml', problem), {
+    reference: loadReference(library),
+    dtype: 'fp16',
+    seed: 'c0ffee',
+  });
+  return refusals({ ...FINE, symmetries });
+}
+
+/** A check that refuses nothing. */
+const FINE: ProblemCheck = {
+  problem: 'p',
+  dtype: 'fp16',
+  tolerance: 'parity',
+  mutants: [{ name: 'zeros', about: '' }],
+  groups: [{ name: 'parity', cases: ['a'], distributions: ['normal'], cells: [[['found']]], wronged: [] }],
+  symmetries: [],
+};
+
+test.each([
+  ['{ permute: D, of: [Q, K] }', '{ permute: D, of: [Q] }'],
+  ['{ permute: B }', '{ permute: H, of: [Q, O] }'],
+  ['{ flip: D, of: [Q, K] }', '{ flip: D, of: [K] }'],
+  ['{ double: Dv, of: [V, O] }', '{ double: D, of: [Q, K] }'],
+])(
+  'attention with %s replaced by the false %s is refused with the first element that differs',
+  { timeout: MINUTES_MS },
+  async (was, is) => {
+    const line = readFileSync(join(repositoryRoot, ATTENTION_FILE), 'utf8').split('\n').indexOf(`  - ${was}`) + 1;
+    const [refused, ...more] = await refusalsWith(was, is);
+    expect(more).toEqual([]);
+    expect(refused).toContain(`${ATTENTION_FILE}:${line}: symmetries[`);
+    expect(refused).toContain(`] ${is} does not hold on 2x2x33x32: `);
+    expect(refused).toMatch(
+      / computes O\[0, 0, \d+, \d+\] = -?[\d.]+, and the symmetry promises -?[\d.]+; leave it out, or correct/,
+    );
+  },
+);
+
+test('a symmetry that changes no case is refused', { timeout: MINUTES_MS }, async () => {
+  expect(await refusalsWith('{ permute: B }', '{ flip: B, of: [V, O], when: "causal == 7" }')).toEqual([
+    expect.stringMatching(
+      /symmetries\[0\] \{ flip: B, of: \[V, O\] \} changes no parity case and no probe.*add a case/,
+    ),
+  ]);
+});
+
+test('a symmetry whose inputs the reference cannot take is refused with what the reference said', () => {
+  const symmetry = { name: '{ permute: T, of: [A] }', place: 'p.yaml:3: symmetries[0]', cases: ['a'] };
+  const fault = { case: 'a', said: 'index 7 of T must be below 4' };
+  expect(refusals({ ...FINE, symmetries: [{ ...symmetry, fault }] })).toEqual([
+    'p.yaml:3: symmetries[0] { permute: T, of: [A] } does not hold on a: index 7 of T must be below 4; leave the symmetry out, or correct its `of` or `when`',
+  ]);
+});
+
 test('a problem whose tolerance rejects a correct answer is refused', () => {
-  const group = { name: 'parity' as const, cases: ['a'], distributions: ['normal'] };
   const wronged = [{ case: 'a', distribution: 'normal' }];
-  expect(
-    refusals({
-      problem: 'p',
-      dtype: 'fp16',
-      tolerance: 'parity',
-      mutants: [{ name: 'zeros', about: '', place: undefined }],
-      groups: [{ ...group, cells: [[['found']]], wronged }],
-    }),
-  ).toEqual(['a right answer is called wrong on a, normal: widen the tolerance `parity` in cases.yaml']);
+  expect(refusals({ ...FINE, groups: [{ ...FINE.groups[0]!, wronged }] })).toEqual([
+    'a right answer is called wrong on a, normal: widen the tolerance `parity` in cases.yaml',
+  ]);
 });

@@ -14,7 +14,13 @@ import {
   referenceSource,
   type TensorDtype,
 } from '@flashcore/shared/kernels';
-import type { CheckProblemJob, ProblemCheck, CheckedGroup, MutantCell } from '../../worker/messages/verifying.ts';
+import type {
+  CheckedGroup,
+  CheckedSymmetry,
+  CheckProblemJob,
+  MutantCell,
+  ProblemCheck,
+} from '../../worker/messages/verifying.ts';
 import { BuildTools, DEFAULT_HOST } from '../build/build-tools.ts';
 import { findBox } from '../sandbox/find-box.ts';
 import { readProgram } from '../sandbox/run.ts';
@@ -46,12 +52,17 @@ const SEED = 'c0ffee';
 const LIMIT_MS = 3_600_000;
 const MAX_OUTPUT_BYTES = 16 * 1024 ** 2;
 
-/** `check-problem`: checks if the cases of problems find their mutants. Exit status 1: a problem is refused. */
+/**
+ * `check-problem`: checks if the cases of problems find their mutants, and if their symmetries hold. Exit status 1: a
+ * problem is refused.
+ */
 export function addCheckCommand(program: Command, surroundings: Surroundings): void {
   program
     .command('check-problem')
     .addArgument(new Argument('[problem]', 'its id (default: all with mutants)').choices(installedProblems()))
-    .description('judges the mutants of a problem on its cases, without a GPU (docs/problems.md)')
+    .description(
+      'judges the mutants of a problem on its cases and tests its symmetries, without a GPU (docs/problems.md)',
+    )
     .addOption(new Option('--dtype <dtype>', 'of the tensors').choices(TENSOR_DTYPES).default('fp16'))
     .option('--tolerance <profile>', 'of cases.yaml', 'parity')
     .option('--data <folder>', 'where the CPU reference is kept once compiled', surroundings.defaultData)
@@ -77,7 +88,7 @@ function report(found: ProblemCheck): string[] {
   const refused = refusals(found);
   const verdict =
     refused.length === 0
-      ? [`${found.problem}: the cases find all ${found.mutants.length} mutants`]
+      ? [`${found.problem}: the cases find all ${found.mutants.length} mutants${heldSymmetries(found)}`]
       : [`${found.problem}: refused`, ...refused.map((line) => `  ${line}`)];
   return [
     `${found.problem}, ${found.dtype}, tolerance ${found.tolerance}: ${LEGEND}`,
@@ -85,6 +96,11 @@ function report(found: ProblemCheck): string[] {
     '',
     ...verdict,
   ];
+}
+
+function heldSymmetries({ symmetries }: ProblemCheck): string {
+  if (symmetries.length === 0) return '';
+  return symmetries.length === 1 ? ', and the symmetry holds' : `, and all ${symmetries.length} symmetries hold`;
 }
 
 /** Errors: COMPILER_MISSING, INVALID_MANIFEST, INTERNAL. */
@@ -154,9 +170,11 @@ function casesOf(id: string, kernelsFolder: string): { text: string; path: strin
   return { text: readFileSync(join(kernelsFolder, 'cases.yaml'), 'utf8'), path: 'kernels/cases.yaml' };
 }
 
-/** Reasons to refuse the problem, one line per mutant or correct answer; empty if it passes. */
-export function refusals({ problem, tolerance, mutants, groups }: ProblemCheck): string[] {
-  if (mutants.length === 0) return [`${problem} has no mutants: add \`mutants\` to problem.yaml`];
+/** Reasons to refuse the problem, one line per mutant, correct answer or symmetry; empty if it passes. */
+export function refusals(check: ProblemCheck): string[] {
+  const { problem, tolerance, mutants, groups } = check;
+  const ofSymmetries = check.symmetries.flatMap(refusalOfSymmetry);
+  if (mutants.length === 0) return [`${problem} has no mutants: add \`mutants\` to problem.yaml`, ...ofSymmetries];
   const wronged = groups.flatMap((group) =>
     group.wronged.map(
       (at) =>
@@ -170,7 +188,28 @@ export function refusals({ problem, tolerance, mutants, groups }: ProblemCheck):
       ? [`${place} survives: add a case or distribution to cases.yaml that finds it`]
       : [`${place} changes nothing on any case: change or remove it, or add a case that it changes`];
   });
-  return [...wronged, ...ofMutants];
+  return [...wronged, ...ofMutants, ...ofSymmetries];
+}
+
+/** Enough digits to tell values apart that the check calls different. */
+const shown = (value: number): string => String(Number(value.toPrecision(8)));
+
+function refusalOfSymmetry({ name, place, cases, fault }: CheckedSymmetry): string[] {
+  const symmetry = `${place ?? 'symmetries'} ${name}`;
+  if (cases.length === 0)
+    return [
+      `${symmetry} changes no parity case and no probe, so nobody knows whether it holds: add a case with more than one index along the axis, or leave it out`,
+    ];
+  if (fault === undefined) return [];
+  if ('said' in fault)
+    return [
+      `${symmetry} does not hold on ${fault.case}: ${fault.said}; leave the symmetry out, or correct its \`of\` or \`when\``,
+    ];
+  const { output, index, want, got } = fault;
+  const element = `${output}[${index.join(', ')}]`;
+  return [
+    `${symmetry} does not hold on ${fault.case}: of the changed inputs, the reference computes ${element} = ${shown(got)}, and the symmetry promises ${shown(want)}; leave it out, or correct its \`of\` or \`when\``,
+  ];
 }
 
 const MARKS: Readonly<Record<MutantCell, string>> = { found: 'x', missed: '.', same: '-' };

@@ -177,6 +177,23 @@ export interface CheckedGroup {
   wronged: { case: string; distribution: string }[];
 }
 
+/** A symmetry of problem.yaml. */
+export interface CheckedSymmetry {
+  /** What it does to which tensors. */
+  name: string;
+  /** File, line and key. */
+  place?: string | undefined;
+  /** The cases that it was tested on; empty if it changes no case. */
+  cases: string[];
+  /** Undefined if it holds. */
+  fault?:
+    /** The first element that differs from what the symmetry promises. */
+    | { case: string; output: string; index: number[]; want: number; got: number }
+    /** The reference gave no answer to the changed inputs. */
+    | { case: string; said: string }
+    | undefined;
+}
+
 export interface ProblemCheck {
   problem: string;
   dtype: TensorDtype;
@@ -184,4 +201,5 @@ export interface ProblemCheck {
   tolerance: string;
   mutants: { name: string; about: string; place?: string | undefined }[];
   groups: CheckedGroup[];
+  symmetries: CheckedSymmetry[];
 }

@@ -1,4 +1,7 @@
-/** Determines which mutants of a problem its cases find. The outputs are judged like those of kernels. */
+/**
+ * Determines which mutants of a problem its cases find, and whether its symmetries hold. The outputs are judged like
+ * those of kernels.
+ */
 import {
   DTYPES,
   dtypeOfTensor,
@@ -31,6 +34,7 @@ import {
 } from './judgement.ts';
 import { mutatedOutputs, mutatedQuestion } from './mutate.ts';
 import type { Yardstick } from './reference-book.ts';
+import { checkSymmetries } from './symmetry-check.ts';
 import { POISONS } from './verify-case.ts';
 
 interface CheckOptions extends Omit<CheckProblemJob, 'problem' | 'cases' | 'referenceLibrary'> {
@@ -40,8 +44,8 @@ interface CheckOptions extends Omit<CheckProblemJob, 'problem' | 'cases' | 'refe
 }
 
 /**
- * Judges every mutant on the parity cases, on each distribution, and on the probes. Errors: INVALID_MANIFEST for a
- * mutant whose values no case can have.
+ * Judges every mutant on the parity cases, on each distribution, and on the probes, and tests the symmetries. Errors:
+ * INVALID_MANIFEST for a mutant whose values no case can have.
  */
 export async function checkProblem(problem: Problem, cases: Cases, options: CheckOptions): Promise<ProblemCheck> {
   const { absolute, relative } = toleranceOf(cases, options);
@@ -81,6 +85,7 @@ export async function checkProblem(problem: Problem, cases: Cases, options: Chec
     tolerance: options.tolerance,
     mutants: mutants.map(({ name, about, place }) => ({ name, about, place })),
     groups,
+    symmetries: await checkSymmetries(problem, cases, options),
   };
 }
 

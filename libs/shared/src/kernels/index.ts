@@ -83,6 +83,7 @@ export {
   elementsOfTensor,
   isPlainAttention,
   problemCase,
+  symmetriesOfCase,
   tensorBytes,
 } from '../problems/case-values.ts';
 export {
@@ -91,6 +92,7 @@ export {
   type AxisDraw,
   type Problem,
   type ProblemAxis,
+  type ProblemSymmetry,
   type TensorRole,
   parseProblem,
   dtypeOfTensor,

@@ -260,9 +260,6 @@ export function problemCase(
 ): ProblemCase {
   const values = caseValues(problem, given);
   const tensors = tensorExtents(problem, values, dtype, declared);
-  // Doubling a drawn 8-bit integer may give a number that 8 bits cannot hold.
-  const isIntegers = (name: string): boolean =>
-    tensors.some((tensor) => tensor.name === name && tensor.direction === 'in' && tensor.dtype === 'int8');
   return {
     flops: flopsOf(problem, values),
     bytes: bytesOf(problem, values, dtype, declared),
@@ -272,11 +269,21 @@ export function problemCase(
     dtype,
     values,
     tensors,
-    symmetries: problem.symmetries
-      .filter(({ when }) => when === undefined || evaluate(when, values) !== 0)
-      .filter(({ act, dims }) => act !== 'double' || !Object.keys(dims).some(isIntegers))
-      .map(({ act, axis, dims }) => ({ act, axis, dims })),
+    symmetries: symmetriesOfCase(problem, { values, tensors }).map(({ act, axis, dims }) => ({ act, axis, dims })),
   };
+}
+
+/** The symmetries of a problem that hold for a case. */
+export function symmetriesOfCase(
+  { symmetries }: Problem,
+  { values, tensors }: Pick<ProblemCase, 'values' | 'tensors'>,
+): ProblemSymmetry[] {
+  // Doubling a drawn 8-bit integer may give a number that 8 bits cannot hold.
+  const isIntegers = (name: string): boolean =>
+    tensors.some((tensor) => tensor.name === name && tensor.direction === 'in' && tensor.dtype === 'int8');
+  return symmetries
+    .filter(({ when }) => when === undefined || evaluate(when, values) !== 0)
+    .filter(({ act, dims }) => act !== 'double' || !Object.keys(dims).some(isIntegers));
 }
 
 const NONE: ReadonlySet<string> = new Set();

@@ -726,6 +726,18 @@ test('mutants of tables change their entries', () => {
   expect(() => mutant('round: fp16')).toThrow(/mutants.wrong.round: lengths is int32: use one of entries, shift, last/);
 });
 
+test('a symmetry of values names no table', () => {
+  const read = (symmetry: string) => () =>
+    parseProblem(DECODE.replace('reference:', `symmetries:\n  - ${symmetry}\nreference:`), 'p/problem.yaml');
+  expect(read('{ flip: B }')).toThrow(
+    /p\/problem.yaml:\d+: symmetries\[0\].flip: .* the int32 numbers of lengths, table: name/,
+  );
+  expect(read('{ double: B, of: [lengths] }')).toThrow(/symmetries\[0\].of: .* numbers of lengths: name/);
+  expect(read('{ permute: B }')().symmetries).toMatchObject([
+    { act: 'permute', place: expect.stringMatching(/^p\/problem.yaml:\d+: symmetries\[0\]$/) as string },
+  ]);
+});
+
 const SMALL = `id: small
 title: a product of 8 bits
 axes: { M: { about: m }, K: { about: k } }

@@ -1,7 +1,7 @@
 /** problem.yaml: axes, attributes and tensors of a problem, and the amount of its work. It is data only. */
 import type { ElementDtype, TensorDtype } from '../data/dtype.ts';
 import { type Expression, ExpressionError, parseExpression, valueOr } from '../data/expression.ts';
-import { MAX_FAULTS, type YamlFault, parseYamlFile } from '../data/yaml-file.ts';
+import { MAX_FAULTS, type YamlFault, formatKey, parseYamlFile } from '../data/yaml-file.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import { type MutantReader, type ProblemMutant, readMutants } from './mutants.ts';
 import { type Operands, readOperands } from './operands.ts';
@@ -107,6 +107,8 @@ export interface ProblemSymmetry {
   readonly dims: Readonly<Record<string, readonly number[]>>;
   /** Undefined if the symmetry holds in every case. */
   readonly when: Expression | undefined;
+  /** The symmetry's place in messages: file, line and key. */
+  readonly place?: string;
 }
 
 /** A contiguous tensor. */
@@ -138,11 +140,12 @@ export function parseProblem(yamlText: string, path: string): Problem {
   const compiler = new ProblemCompiler(file.value);
   const problem = compiler.compile();
   if (compiler.faults.length > 0) throw file.refuse(compiler.faults);
-  const mutants = problem.mutants.map((mutant) => ({
-    ...mutant,
-    place: `${path}:${file.lineOf(['mutants', mutant.name])}: mutants.${mutant.name}`,
-  }));
-  return { ...problem, mutants };
+  const placeOf = (key: Key): string => `${path}:${file.lineOf(key)}: ${formatKey(key)}`;
+  return {
+    ...problem,
+    mutants: problem.mutants.map((mutant) => ({ ...mutant, place: placeOf(['mutants', mutant.name]) })),
+    symmetries: problem.symmetries.map((symmetry, index) => ({ ...symmetry, place: placeOf(['symmetries', index]) })),
+  };
 }
 
 /** The names of axes and attributes, which expressions over a problem may use. */
@@ -341,8 +344,19 @@ class ProblemCompiler {
       const missing = (of ?? []).filter((name) => names.includes(name) && !Object.hasOwn(dims, name));
       if (missing.length > 0)
         this.#fault([...key, 'of'], `${missing.join(', ')} has no dimension ${axis}: leave it out`);
+      const tables = act === 'permute' ? [] : Object.keys(dims).filter((name) => this.#isTable(name));
+      if (tables.length > 0)
+        this.#fault(
+          [...key, of === undefined ? act : 'of'],
+          `it would change the int32 numbers of ${tables.join(', ')}: name the other tensors with \`of\``,
+        );
       return { act, axis, dims, when: when === undefined ? undefined : this.#parse(when, [...key, 'when'], known) };
     });
+  }
+
+  #isTable(name: string): boolean {
+    const { dtype } = entryOf(this.#raw.tensors, name)!;
+    return 'own' in dtype && dtype.own === 'int32';
   }
 
   #inOrder(axes: readonly DefaultAxis[]): DefaultAxis[] {
