@@ -228,12 +228,31 @@ test('a copy of a kernel solves the problem of its original', () => {
   expect(existsSync(join(repository, 'our_copy/problem'))).toBe(false);
 });
 
-test('a new kernel of a problem is a copy of its simplest kernel', { timeout: LIMIT_MS }, () => {
-  const none = faTui('new', 'of_our_norm', '--problem', 'our_norm');
-  expect([none.exitCode, none.stderr]).toEqual([
-    2,
-    expect.stringContaining('there is no kernel of it yet: run fa-tui new NAME --problem rmsnorm'),
+test('the first kernel of a problem compiles and is wrong until somebody writes it', { timeout: LIMIT_MS }, () => {
+  const made = faTui('new', 'of_our_norm', '--problem', 'our_norm');
+  expect([made.exitCode, made.stdout]).toEqual([
+    0,
+    expect.stringMatching(
+      /the first kernel of our_norm: NOTES.md, kernel.yaml, of_our_norm.cu\n[^]*TODO[^]*fa-tui verify/,
+    ),
   ]);
+  const verify = () => faTui('verify', './of_our_norm', ...CASE);
+  const empty = verify();
+  expect([empty.exitCode, empty.stdout]).toEqual([
+    1,
+    expect.stringMatching(/320 of 320 elements of Y were never written[^]*No launch wrote to Y: compute its elements/),
+  ]);
+  const row = `const half* x = X + element / N * N;
+  float squares = 0.0f;
+  for (int n = 0; n < N; ++n) squares += __half2float(x[n]) * __half2float(x[n]);
+  const float factor = rsqrtf(squares / N + eps);
+  Y[element] = __float2half(__half2float(X[element]) * factor * __half2float(W[element % N]));`;
+  edit(join(repository, 'of_our_norm/of_our_norm.cu'), '// TODO: compute the element', `${row} // the element`);
+  expect(verify()).toMatchObject({ exitCode: 0 });
+  rmSync(join(repository, 'of_our_norm'), { recursive: true });
+});
+
+test('a new kernel of a problem is a copy of its simplest kernel', { timeout: LIMIT_MS }, () => {
   const made = faTui('new', 'of_decode', '--problem', 'attention_decode');
   expect([made.exitCode, made.stdout]).toEqual([0, expect.stringContaining('of_decode, a copy of decode_rows')]);
   const champion = /--champion (\S+)/.exec(made.stdout)![1]!;

@@ -1,12 +1,13 @@
+import type { Finding } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import type { CaseReport, OutputReport } from '../../worker/messages/verifying.ts';
 import { caseFindings, placesText } from './verify-findings.ts';
 
-/** The messages about an output with these counts, without the shape. */
-function messages(
+/** The findings about an output with these counts. */
+function found(
   counts: Partial<Record<'mismatches' | 'nanCount' | 'infCount' | 'unwrittenCount', number>> & { worst?: object },
-): string[] {
+): Finding[] {
   const figures = {
     ...{ mismatches: 0, nanCount: 0, infCount: 0, unwrittenCount: 0, elements: 8n, maxAbsError: 0.5 },
     ...{ firstMismatches: [], errorMap: { outputDims: [1, 1, 1, 8] } },
@@ -14,8 +15,12 @@ function messages(
   };
   const output = { name: 'O', figures, beyondRounding: false, trivialNorm: false };
   const report = { outputs: [output as unknown as OutputReport], modified: [], straying: 0, isAttention: true };
-  return caseFindings(report as unknown as CaseReport, parseShape('1x1x1x8')).map(({ message }) => message.slice(9));
+  return caseFindings(report as unknown as CaseReport, parseShape('1x1x1x8'));
 }
+
+/** Their messages without the shape. */
+const messages = (counts: Parameters<typeof found>[0]): string[] =>
+  found(counts).map(({ message }) => message.slice('1x1x1x8: '.length));
 
 test('verbs agree with their counts, and a kind of error that does not occur is not mentioned', () => {
   expect(
@@ -34,6 +39,16 @@ test('verbs agree with their counts, and a kind of error that does not occur is 
     '1 of 8 elements is Inf',
     '1 of 8 elements is NaN, 2 of 8 elements are Inf',
     '1 of 8 elements was never written',
+  ]);
+});
+
+test('an output that no launch wrote has another remedy than one with a ragged end', () => {
+  const remedies = (counts: Parameters<typeof found>[0]) => found(counts).map(({ remedy }) => remedy);
+  expect(remedies({ mismatches: 8, unwrittenCount: 8 })).toEqual([
+    'No launch wrote to O: compute its elements and store them; if the kernel does, check the order of `arguments` in kernel.yaml',
+  ]);
+  expect(remedies({ mismatches: 7, unwrittenCount: 7 })).toEqual([
+    'Check the guards of the stores and the grid against the shape',
   ]);
 });
 

@@ -80,7 +80,9 @@ function outputFindings(output: OutputReport, { of, named, isAttention, others }
       of(
         FindingKind.UNWRITTEN_OUTPUT,
         `${share(figures.unwrittenCount)} ${Number(figures.unwrittenCount) === 1 ? 'was' : 'were'} never written${allIn}${first ? `, first ${place(first)}` : ''}`,
-        'Check the guards of the stores and the grid against the shape',
+        BigInt(figures.unwrittenCount) === figures.elements
+          ? `No launch wrote to ${name}: compute its elements and store them; if the kernel does, check the order of \`arguments\` in kernel.yaml`
+          : 'Check the guards of the stores and the grid against the shape',
       ),
     );
   }

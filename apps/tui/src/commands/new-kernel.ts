@@ -19,7 +19,7 @@ import { readTriton } from '../search/compile-triton.ts';
 import { readSource, requireKernelPath, writeSource } from '../search/kernel-source.ts';
 import type { CommandContext } from './context.ts';
 import { parseKernelArgument, type KernelArgument } from './kernel-argument.ts';
-import { requireProblem, simplestKernelOf } from './problem-kernels.ts';
+import { draftOf, requireProblem, simplestKernelOf } from './problem-kernels.ts';
 import { rememberFolder } from './start-job.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
 
@@ -40,7 +40,7 @@ interface NewKernelOptions {
 
 /**
  * `fa-tui new <name> [--from <kernel or folder> | --problem <id>]`: creates a kernel folder to start from. Existing
- * files stay unchanged.
+ * files stay unchanged. A problem without kernels gets a kernel that computes nothing yet.
  */
 export async function newKernel(name: string, options: NewKernelOptions, context: CommandContext): Promise<ExitCode> {
   const { from: given, fromPtx, fromTriton, problem } = options;
@@ -56,6 +56,7 @@ export async function newKernel(name: string, options: NewKernelOptions, context
   if (fromTriton !== undefined)
     return newFromTriton(fromTriton, { id, folder, problem, entry: options.entry }, context);
   const original = await originalOf(given, problem);
+  if (original === undefined) return newFromProblem({ id, folder, problem: problem! }, context);
   const files = await context.withRunner(async ({ client }) => {
     await refuseKnown(id, client);
     return copiedKernel(await readSource(original, client), id);
@@ -72,13 +73,43 @@ export async function newKernel(name: string, options: NewKernelOptions, context
   return ExitCode.PASSED;
 }
 
-/** The kernel to copy: the given one, or else the simplest one of the problem. */
-async function originalOf(given: string | undefined, problem = DEFAULT_PROBLEM): Promise<KernelArgument> {
+/** The kernel to copy: the given one, or else the simplest one of the problem; undefined if the problem has none. */
+async function originalOf(given: string | undefined, problem = DEFAULT_PROBLEM): Promise<KernelArgument | undefined> {
   if (given !== undefined) return parseKernelArgument(given);
   // The id selects the runner's own kernel even if the repository has a folder with this name.
-  return problem === DEFAULT_PROBLEM
-    ? { kind: 'id', id: FIRST_KERNEL }
-    : parseKernelArgument(await simplestKernelOf(problem));
+  if (problem === DEFAULT_PROBLEM) return { kind: 'id', id: FIRST_KERNEL };
+  const simplest = await simplestKernelOf(problem);
+  return simplest === undefined ? undefined : parseKernelArgument(simplest);
+}
+
+/** `fa-tui new <name> --problem <id>` for a problem without kernels: writes a kernel that computes nothing yet. */
+async function newFromProblem(
+  { id, folder, problem }: NewFolder & { problem: string },
+  context: CommandContext,
+): Promise<ExitCode> {
+  const files = draftOf(id, problem);
+  await context.withRunner(({ client }) => refuseKnown(id, client));
+  makeFolder(folder);
+  writeSource(folder, files);
+  rememberFolder(folder, context);
+  if (context.options.json) context.document({ kernel: id, folder, files: Object.keys(files) });
+  else {
+    const place = placeOf(folder);
+    context.report([
+      `${place}  ${id}, the first kernel of ${problem}: ${Object.keys(files).toSorted().join(', ')}`,
+      '',
+      `It compiles and computes nothing. Write what ${id}.cu marks with TODO; ${MANIFEST_FILE} has the grid and the arguments. Then:`,
+      `  fa-tui verify ${place}  says which elements are wrong`,
+      `  fa-tui run ${place}     also times, a profile and gates`,
+    ]);
+  }
+  return ExitCode.PASSED;
+}
+
+/** The folder as a word for a shell, relative to the current folder if it is below it. */
+function placeOf(folder: string): string {
+  const relative = path.relative(process.cwd(), folder);
+  return shellWord(relative.startsWith('..') ? folder : `./${relative}`);
 }
 
 interface NewFolder {
@@ -172,8 +203,7 @@ interface MadeKernel {
 }
 
 function whatNext({ id, folder, from, champion, files }: MadeKernel): string[] {
-  const relative = path.relative(process.cwd(), folder);
-  const place = shellWord(relative.startsWith('..') ? folder : `./${relative}`);
+  const place = placeOf(folder);
   const commands = [
     [`fa-tui run ${place}`, 'build, verify, bench, profile, gates'],
     [`fa-tui watch-source ${place}`, 'the same at every save'],

@@ -8,6 +8,7 @@ import {
   MAX_TREE_BYTES,
   PROBLEMS_REMEDY,
   casesSource,
+  draftOfProblem,
   installedProblem,
   installedProblems,
   loadManifest,
@@ -17,6 +18,7 @@ import {
   type Problem,
 } from '@flashcore/shared/kernels';
 import { readForeignText } from '@flashcore/shared/files';
+import { entryOf } from '@flashcore/shared/text';
 import { runnerKernels } from '../connection/data-directory.ts';
 import { heading, fact, facts, type Block } from '../present/blocks.ts';
 import { caseCount, dtypesOf, problemBlocks, type ListedProblem } from '../present/sections/problem.ts';
@@ -86,14 +88,28 @@ export function requireProblem(problem: string): void {
     );
 }
 
-/** The folder of the simplest kernel of a problem. Errors: UsageError if there is none. */
-export async function simplestKernelOf(problem: string): Promise<string> {
+/** The folder of the simplest kernel of a problem; undefined if there is none. Errors: UsageError. */
+export async function simplestKernelOf(problem: string): Promise<string | undefined> {
   requireProblem(problem);
-  const [simplest] = await kernelsOfProblem(problem);
-  if (simplest) return simplest.folder;
-  throw new UsageError(
-    `--problem ${problem}: there is no kernel of it yet: run fa-tui new NAME --problem rmsnorm, and write problem: ${problem} into its ${MANIFEST_FILE}`,
+  return (await kernelsOfProblem(problem))[0]?.folder;
+}
+
+/**
+ * The files of a kernel that computes nothing yet. It takes the problem's first parity case. Errors: INVALID_MANIFEST.
+ */
+export function draftOf(id: string, problem: string): Record<string, string> {
+  const definition = installedProblem(problem);
+  const { sets } = casesFor(definition);
+  const all = Object.values(sets).flat().map(valuesOf);
+  const fractions = definition.attributes.flatMap(({ name }) =>
+    all.some((values) => !Number.isInteger(entryOf(values, name) ?? 0)) ? [name] : [],
   );
+  return draftOfProblem({
+    id,
+    problem: definition,
+    taken: valuesOf(sets.parity[0]!),
+    fractions: new Set(fractions),
+  });
 }
 
 /** The problems of this clone and project, each with its cases and kernels. Errors: those of installedProblems(). */

@@ -182,4 +182,5 @@ export { manifestOfCompiled, scratchBytesIn, sharedBytesIn, targetIn, tritonRequ
 export { type ResolvedVariant, archMismatch, nearestOf, resolveVariant } from './variant.ts';
 export { launchWaves } from './devices.ts';
 export * as yamlFile from '../data/yaml-file.ts';
+export { draftOfProblem } from './problem-draft.ts';
 export { TO_FILL_IN, draftFiles, originalsOfPtx } from './ptx-draft.ts';
