@@ -98,7 +98,10 @@ test(
     cpSync(kernel, wrong, { recursive: true });
     edit(join(wrong, 'kernel.yaml'), 'id: our_norm_kernel', 'id: wrong_norm');
     edit(join(wrong, 'rmsnorm.cu'), '* factor *', '* (n == 3 ? 0.0f : factor) *');
-    expect(faTui('verify', wrong, ...CASE).exitCode).toBe(1);
+    const { exitCode, stdout } = faTui('verify', wrong, ...CASE, '--seed', '5c0e', '--json');
+    const { result } = JSON.parse(stdout) as { result: { variants: { findings: { inputs: object[] }[] }[] } };
+    expect([exitCode, result.variants[0]?.findings[0]?.inputs]).toEqual([1, [{ seed: '5c0e', distribution: 'normal' }]]);
+    expect(faTui('verify', wrong, ...CASE, '--seed', '5c0e').stdout).toContain('normal: --seed 5c0e@normal');
     const terminal = openScreen(home, { env: { FLASHCORE_PROBLEMS: join(repository, 'problems') } });
     try {
       await terminal.waitFor(/wrong_norm/);

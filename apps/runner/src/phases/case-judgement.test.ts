@@ -1,5 +1,30 @@
+import { FindingKind } from '@flashcore/shared/contract';
+import { parseShape, type LaunchPlan } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
-import { rowsPerTile } from './case-judgement.ts';
+import { NORMAL } from '../../worker/verify/inputs.ts';
+import type { CaseReport } from '../../worker/messages/verifying.ts';
+import { judge, rowsPerTile } from './case-judgement.ts';
+
+test('a finding of a case names the distributions and seeds on which the kernel was wrong', () => {
+  const judged = {
+    shape: parseShape('1x1x1x8'),
+    plan: { launches: [], tensors: [] } as unknown as LaunchPlan,
+    tolerance: { profile: 'parity', absolute: 0, relative: 0 },
+    ownTolerances: {},
+    inputs: ['a1', 'b2', 'c3'].map((seed, index) => ({ seed, rule: { ...NORMAL, name: `rule_${index}` } })),
+    lastInput: 1,
+  };
+  const figures = { mismatches: 0n, nanCount: 0n, infCount: 0n, unwrittenCount: 0n, elements: 8n, firstMismatches: [] };
+  const output = { name: 'O', figures: { ...figures, errorMap: { outputDims: [1, 1, 1, 8] } } };
+  // Verification ended after the second input.
+  const inputs = [false, true].map((failed) => ({ failed, maxAbsError: 0, roundingRatio: 0 }));
+  const report = { figures: {}, outputs: [output], inputs, modified: ['Q'], straying: 0, isAttention: true };
+  const wrong = judge({ status: 'done', value: report as unknown as CaseReport }, judged);
+  const named = [{ seed: 'b2', distribution: 'rule_1' }];
+  expect(wrong.findings).toMatchObject([{ kind: FindingKind.INPUT_MODIFIED, inputs: named }]);
+  const late = judge({ status: 'time-limit', step: 'running the kernel', limitMs: 1000 }, judged);
+  expect(late.findings).toMatchObject([{ kind: FindingKind.TIMED_OUT, inputs: named }]);
+});
 
 test('rows of a tile follow from the number of tiles, even if the last tile is short', () => {
   const cases = [

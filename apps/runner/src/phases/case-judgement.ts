@@ -3,6 +3,7 @@ import {
   FindingKind,
   Verdict,
   CaseResultSchema,
+  FindingInputSchema,
   FlashcoreError,
   OutputResultSchema,
   type CaseResult,
@@ -10,6 +11,7 @@ import {
   type Shape,
 } from '@flashcore/shared/contract';
 import { formatShape, toleranceOfOutput, type LaunchPlan } from '@flashcore/shared/kernels';
+import type { SeededInput } from '../../worker/messages/launchable.ts';
 import type { CaseReport, OutputReport, VerifyRequest } from '../../worker/messages/verifying.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { areNamed, caseFindings } from '../findings/verify-findings.ts';
@@ -29,13 +31,17 @@ interface JudgedCase {
   readonly tolerance: VerifySpec['tolerance'];
   /** Tolerances of outputs that declare one. */
   readonly ownTolerances: VerifyRequest['ownTolerances'];
+  readonly inputs: readonly SeededInput[];
+  /** Index of the last input that began. */
+  readonly lastInput: number;
 }
 
 /** Result and findings of a case's run. Errors: INTERNAL if the worker could not verify the case. */
 export function judge(outcome: WorkerOutcome<CaseReport>, judged: JudgedCase): CaseRun {
-  const { shape } = judged;
+  const { shape, inputs, lastInput } = judged;
   if (outcome.status === 'done') {
-    const findings = caseFindings(outcome.value, shape);
+    const failed = inputs.filter((_, index) => outcome.value.inputs[index]?.failed);
+    const findings = caseFindings(outcome.value, shape).map((finding) => onInputs(finding, failed));
     return { result: caseResult(outcome.value, judged, findings), findings, ends: false };
   }
   if (outcome.status === 'failed')
@@ -44,9 +50,15 @@ export function judge(outcome: WorkerOutcome<CaseReport>, judged: JudgedCase): C
       { shape: formatShape(shape) },
       `The worker could not verify ${formatShape(shape)}: ${outcome.message}`,
     );
-  const finding = findingOf(outcome, shape)!;
+  const finding = onInputs(findingOf(outcome, shape)!, inputs.slice(lastInput, lastInput + 1));
   const result = create(CaseResultSchema, { shape, verdict: Verdict.FAIL, reason: reasonOf([finding], shape) });
   return { result, findings: [finding], ends: true };
+}
+
+/** Names the inputs on which a finding was seen. */
+export function onInputs(finding: Finding, inputs: readonly SeededInput[]): Finding {
+  finding.inputs = inputs.map(({ seed, rule }) => create(FindingInputSchema, { seed, distribution: rule.name }));
+  return finding;
 }
 
 /** "NAN_OUTPUT: 8192 of 8192 elements are NaN": findings of a case, without its shape, which is shown next to them. */

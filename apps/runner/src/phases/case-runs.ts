@@ -78,7 +78,14 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
       outcome = await verify();
     }
   }
-  const run = judge(outcome, { shape, plan: candidate.plan, ...rules, tolerance: spec.tolerance });
+  const run = judge(outcome, {
+    shape,
+    plan: candidate.plan,
+    ...rules,
+    tolerance: spec.tolerance,
+    inputs,
+    lastInput: seed,
+  });
   if (!('missing' in parity)) Object.assign(run.result, await parity.results());
   else if (parity.missing !== undefined) run.result.sdpaMissing = parity.missing;
   return run;
@@ -141,6 +148,7 @@ export async function runOnce(services: VariantServices, options: OnceOptions): 
   const { spec, image, shape, inputs, checkDeterminism } = options;
   const candidate = candidateFor(services, { image, shape });
   const rules = await judgementRules(services, spec);
+  let lastInput = 0;
   const outcome = await runtime.request(
     {
       type: 'verify',
@@ -152,9 +160,14 @@ export async function runOnce(services: VariantServices, options: OnceOptions): 
       reportPlain: false,
       tellOutputs: 0,
     },
-    { signal: job.signal },
+    {
+      signal: job.signal,
+      onNotice: (notice) => {
+        if (notice.type === 'seed') lastInput = notice.index;
+      },
+    },
   );
-  const run = judge(outcome, { shape, plan: candidate.plan, ...rules, tolerance: spec.tolerance });
+  const run = judge(outcome, { shape, plan: candidate.plan, ...rules, tolerance: spec.tolerance, inputs, lastInput });
   return outcome.status === 'done' ? withInputs(run, { shape, inputs, found: outcome.value.inputs }) : run;
 }
 

@@ -3,6 +3,7 @@ import { formatShape } from '@flashcore/shared/kernels';
 import type { DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
 import { candidateFor } from './candidate.ts';
+import { onInputs } from './case-judgement.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { emitLog, emitWarning, type VariantServices } from './job-services.ts';
 
@@ -77,7 +78,7 @@ export async function checkRaces(services: VariantServices, options: RaceCheckOp
     const outcome =
       watched?.get(shape) ?? (await runtime.request({ type: 'run-once', candidate, input }, { signal: job.signal }));
     const finding = findingOf(outcome, shape);
-    if (finding && TOLD.includes(finding.kind)) return [finding];
+    if (finding && TOLD.includes(finding.kind)) return [onInputs(finding, [input])];
     if (outcome.status === 'done') continue;
     emitWarning(
       job,

@@ -19,7 +19,7 @@ import { formatShape } from '@flashcore/shared/kernels';
 import { formatBytes, formatInUnit } from '../present/numbers.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { boundText } from '../present/sections/counters.ts';
-import { locationText } from '../present/sections/findings.ts';
+import { inputsText, locationText } from '../present/sections/findings.ts';
 import { plainLines } from '../present/plain/plain-painter.ts';
 import { tuneBlocks } from '../present/sections/tuned.ts';
 
@@ -73,6 +73,7 @@ export function findingText(finding: Finding): string {
     location ? `where: ${locationText(location)}` : '',
     places.length > 0 ? `threads: ${places.join('; ')}` : '',
     shape ? `case: ${formatShape(shape)}` : '',
+    finding.inputs.length > 0 ? `inputs: ${inputsText(finding)}` : '',
     cudaError ? `CUDA: ${cudaError}` : '',
     remedy ? `remedy: ${remedy}` : '',
   ]

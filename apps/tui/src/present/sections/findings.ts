@@ -15,11 +15,23 @@ const findingBlock = (finding: Finding): FindingBlock => ({
     fact('where', finding.location ? locationText(finding.location) : ''),
     ...threadGroups(finding).map((text) => fact('threads', text)),
     fact('case', finding.shape ? caseText(finding.shape) : ''),
+    fact(finding.inputs.length > 1 ? 'inputs' : 'input', inputsText(finding)),
     fact('CUDA', namesItself(finding) ? '' : (finding.cudaError ?? '')),
   ).facts,
   remedy: finding.remedy,
   frame: finding.frame,
 });
+
+const MOST_INPUTS = 3;
+
+/** The distributions of a finding's inputs, and the options that repeat them; empty if it is about no input. */
+export function inputsText({ inputs }: Pick<Finding, 'inputs'>): string {
+  if (inputs.length === 0) return '';
+  const named = inputs.slice(0, MOST_INPUTS);
+  const more = inputs.length > named.length ? ` and ${inputs.length - named.length} more` : '';
+  const names = [...new Set(named.map(({ distribution }) => distribution))].join(', ');
+  return `${names}${more}: ${named.map(({ seed, distribution }) => `--seed ${seed}@${distribution}`).join(' ')}`;
+}
 
 /** The emulator stops a launch at such a finding, so the launch's own error says nothing more. */
 const namesItself = ({ kind }: Finding): boolean =>

@@ -15,6 +15,7 @@ import type { ReportFormat } from '../plain/report-format.ts';
 import { htmlPage } from '../html/html-painter.ts';
 import { plainLines } from '../plain/plain-painter.ts';
 import { verifyBlocks } from './cases.ts';
+import { findingBody } from '../../screens/dashboard/finding-pane.ts';
 import { findingsBlocks } from './findings.ts';
 import { gatesBlocks } from './gates.ts';
 import { jobBlocks, type EndedJob } from './job.ts';
@@ -222,6 +223,30 @@ test('a finding about a deadlock lists its threads as ranges, and one about an a
     '    threads    and 88 more, 128 in all',
     '    CUDA       CUDA_ERROR_LAUNCH_FAILED',
     '    remedy     Let every thread reach the barrier.',
+  ]);
+});
+
+test('a finding names the distributions of its inputs and the options that repeat them', () => {
+  const on = (...inputs: [string, string][]) =>
+    create(FindingSchema, {
+      kind: FindingKind.WRONG_RESULT,
+      message: 'wrong',
+      inputs: inputs.map(([seed, distribution]) => ({ seed, distribution })),
+    });
+  const [one, five] = [on(['5c0e', 'max_last']), on(['1', 'a'], ['2', 'a'], ['3', 'b'], ['4', 'c'], ['5', 'd'])];
+  expect(plainLines(findingsBlocks([one, five]), PLAIN)).toEqual([
+    'Findings',
+    '  WRONG RESULT',
+    '    wrong',
+    '    input      max_last: --seed 5c0e@max_last',
+    '  WRONG RESULT',
+    '    wrong',
+    '    inputs     a, b and 2 more: --seed 1@a --seed 2@a --seed 3@b',
+  ]);
+  const rows = findingBody({ finding: one }, { width: 60, height: 9 });
+  expect(rows.map((row) => row.map(({ text }) => text).join(''))).toEqual([
+    'wrong',
+    'on max_last: --seed 5c0e@max_last',
   ]);
 });
 

@@ -3,6 +3,7 @@ import { notice } from '../../present/blocks.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import { Outcome, type CodeFrame } from '@flashcore/shared/contract';
 import { run, textRow, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
+import { inputsText } from '../../present/sections/findings.ts';
 import { findingWord } from '../../present/words.ts';
 import { attachedJob } from '../../state/selectors.ts';
 import { shownFinding, type ShownFinding } from '../../state/source-place.ts';
@@ -29,7 +30,7 @@ export const countText = ({ place, count }: Pick<ShownFinding, 'place' | 'count'
 const editHint = ({ finding: { frame } }: ShownFinding): string =>
   frame === undefined ? 'no line known, e edits the source' : `e edits ${frame.file}:${frame.line}`;
 
-/** Message, frame, threads and remedy. The message is shortened before the remedy. */
+/** Message, inputs, frame, threads and remedy. The message is shortened before the remedy. */
 export function findingBody({ finding }: Pick<ShownFinding, 'finding'>, { width, height }: Size): Row[] {
   const message = wrapRows(finding.message, width, { role: 'text' });
   const source = finding.frame === undefined ? [] : frameRows(finding.frame, width);
@@ -40,14 +41,19 @@ export function findingBody({ finding }: Pick<ShownFinding, 'finding'>, { width,
       run(`thread (${thread.join(',')}) of block (${block.join(',')}) `, 'dim'),
       run(place),
     ]);
-  const wanted = source.length + Math.min(remedy.length, 2);
+  const on = inputsText(finding);
+  const inputs = on === '' ? [] : wrapRows(`on ${on}`, width, { role: 'dim' }).slice(0, 1);
+  const wanted = source.length + inputs.length + Math.min(remedy.length, 2);
   const messageRows = fitted(message, Math.max(1, height - wanted), width);
-  const left = height - messageRows.length - source.length;
+  const left = height - messageRows.length - source.length - inputs.length;
   const remedyRows = fitted(remedy, Math.max(0, Math.min(remedy.length, left)), width);
-  return [...messageRows, ...source, ...threads.slice(0, Math.max(0, left - remedyRows.length)), ...remedyRows].slice(
-    0,
-    height,
-  );
+  return [
+    ...messageRows,
+    ...inputs,
+    ...source,
+    ...threads.slice(0, Math.max(0, left - remedyRows.length)),
+    ...remedyRows,
+  ].slice(0, height);
 }
 
 const FRAME_ROLES: Record<FrameLine['kind'], Role> = { around: 'dim', caret: 'bad', meant: 'title' };

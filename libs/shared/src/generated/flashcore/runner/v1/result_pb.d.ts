@@ -827,6 +827,14 @@ export declare type Finding = Message<"flashcore.runner.v1.Finding"> & {
    * @generated from field: flashcore.runner.v1.CodeFrame frame = 9;
    */
   frame?: CodeFrame | undefined;
+
+  /**
+   * The inputs of the case on which it was seen, in the order in which they ran; empty when it is not about inputs, and
+   * in results from before they were recorded.
+   *
+   * @generated from field: repeated flashcore.runner.v1.FindingInput inputs = 10;
+   */
+  inputs: FindingInput[];
 };
 
 /**
@@ -834,6 +842,33 @@ export declare type Finding = Message<"flashcore.runner.v1.Finding"> & {
  * Use `create(FindingSchema)` to create a new message.
  */
 export declare const FindingSchema: GenMessage<Finding>;
+
+/**
+ * FindingInput is an input of a case. `fa-tui verify --seed SEED@DISTRIBUTION` repeats it.
+ *
+ * @generated from message flashcore.runner.v1.FindingInput
+ */
+export declare type FindingInput = Message<"flashcore.runner.v1.FindingInput"> & {
+  /**
+   * Seed of the input, hexadecimal.
+   *
+   * @generated from field: string seed = 1;
+   */
+  seed: string;
+
+  /**
+   * Name of the distribution in cases.yaml.
+   *
+   * @generated from field: string distribution = 2;
+   */
+  distribution: string;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.FindingInput.
+ * Use `create(FindingInputSchema)` to create a new message.
+ */
+export declare const FindingInputSchema: GenMessage<FindingInput>;
 
 /**
  * CodeFrame is a place in the source with the lines around it.
