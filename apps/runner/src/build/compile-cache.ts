@@ -9,6 +9,7 @@ import { storageError } from '../store/storage-error.ts';
 import { untilAborted } from '../async.ts';
 import { faultOfTwo, hostError, hostFault } from './compile-blame.ts';
 import { runStages, type StagesEnd } from './compile-stages.ts';
+import type { CompileProgress } from './compile-progress.ts';
 import type { CompileClaims } from './compile-claims.ts';
 import {
   readRecord,
@@ -225,6 +226,8 @@ export interface BuildListener {
   onLine?: (source: string, line: string) => void;
   /** Called when a compiler is about to run because nothing was in the cache. */
   onStart?: (() => void) | undefined;
+  /** Follows the compilations of the runner's own libraries. */
+  progress?: CompileProgress | undefined;
   /** Called for each compilation, whether its result was in the cache, is new or is a failure. */
   onCompiled?: ((unit: CompileUnit, compilation: Compilation) => void) | undefined;
 }

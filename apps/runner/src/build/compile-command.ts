@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { Option, type Command } from 'commander';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { BuildTools } from './build-tools.ts';
+import { CompileProgress } from './compile-progress.ts';
 import { DEFAULT_ENGINE, ENGINES_WANTED, type EngineWanted } from './host-libraries.ts';
 import { installedFolder } from './shared-builds.ts';
 import { vectorPathsOf } from './vector-path.ts';
@@ -65,7 +66,8 @@ async function compileLibraries(
       libraryCache: resolve(into),
       engine,
     });
-    const listener = { signal: new AbortController().signal };
+    const progress = new CompileProgress({ say: (text) => console.error(text) });
+    const listener = { signal: new AbortController().signal, progress };
     const target = { arch: '', emulated: true };
     const [emulator] = await Promise.all([
       tools.libraries.emulator(listener),

@@ -184,20 +184,19 @@ export class OwnLibraries {
 
   async #make(
     unit: CompileUnit,
-    { signal, onLine, onCompiled }: BuildListener,
+    { signal, onLine, onCompiled, progress }: BuildListener,
     refused = doesNotCompile,
   ): Promise<string> {
     const { cache, files } = this.#options;
     const { name, version } = unit.compiler;
-    const compilation = await cache.compile(unit, {
+    const what = unit.outputs[0]?.fileName ?? unit.target;
+    const compiling = cache.compile(unit, {
       signal,
       onLine: onLine && ((line) => onLine(name, line)),
       onStart: () =>
-        onLine?.(
-          'runner',
-          `compiling ${unit.outputs[0]?.fileName} with ${name} ${version}; the next job finds it in the cache`,
-        ),
+        onLine?.('runner', `compiling ${what} with ${name} ${version}; the next job finds it in the cache`),
     });
+    const compilation = await (progress ? progress.follow(what, compiling) : compiling);
     onCompiled?.(unit, compilation);
     const output = compilation.outputs[0];
     if (output) return files.path(output.sha256);

@@ -11,6 +11,7 @@ import {
 import type { ReplyByRequest, WorkerRequest } from '../../worker/messages/channel.ts';
 import type { BuildTools } from '../build/build-tools.ts';
 import type { BuildListener } from '../build/compile-cache.ts';
+import { CompileProgress } from '../build/compile-progress.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import { DeviceNotServing, DeviceWorker, describeOutcome } from '../workers/device-worker.ts';
 import { boxedExecutor, boxedWorker, plainWorker, type WorkerCommand } from '../workers/worker-entry.ts';
@@ -34,6 +35,7 @@ export class DeviceRuntime {
   /** Tools that measure on the device along with the worker. */
   readonly instruments: Instruments;
   #job: JobContext | undefined;
+  readonly #progress = new CompileProgress({ say: (text) => this.#log('runner', text) });
   readonly #startCommand: () => Promise<WorkerCommand>;
   #command: Promise<WorkerCommand> | undefined;
 
@@ -168,7 +170,7 @@ export class DeviceRuntime {
   }
 
   #listener(signal: AbortSignal): BuildListener {
-    return { signal, onLine: (source, line) => this.#log(source, line) };
+    return { signal, onLine: (source, line) => this.#log(source, line), progress: this.#progress };
   }
 
   #log(source: string, text: string): void {

@@ -22,6 +22,8 @@ import type {
   ProblemCheck,
 } from '../../worker/messages/verifying.ts';
 import { BuildTools, DEFAULT_HOST } from '../build/build-tools.ts';
+import type { BuildListener } from '../build/compile-cache.ts';
+import { CompileProgress } from '../build/compile-progress.ts';
 import { findBox } from '../sandbox/find-box.ts';
 import { readProgram } from '../sandbox/run.ts';
 import { judgesRounding } from '../spec/job-spec.ts';
@@ -125,17 +127,23 @@ export async function checkOne(
       box: () => findBox('auto'),
     });
     const { signal } = new AbortController();
+    const tell = (text: string): void => void process.stderr.write(`${text}\n`);
+    const listener: BuildListener = {
+      signal,
+      onLine: (source, line) => source === 'runner' && tell(line),
+      progress: new CompileProgress({ say: tell }),
+    };
     const job: CheckProblemJob = {
       problem: id,
       cases,
       dtype,
       tolerance,
-      referenceLibrary: await tools.libraries.reference({ signal }),
+      referenceLibrary: await tools.libraries.reference(listener),
       seed: SEED,
       judgeRounding: judgesRounding({ tolerance: { profile: tolerance, absolute: 0, relative: 0 } }),
     };
     if (problem.operation === 'own') {
-      const program = await tools.libraries.ownReference(referenceSource(problem), { signal });
+      const program = await tools.libraries.ownReference(referenceSource(problem), listener);
       job.ownReference = await boxedReference(await tools.box(), {
         ...program,
         name: 'check',
