@@ -100,7 +100,10 @@ test(
     edit(join(wrong, 'rmsnorm.cu'), '* factor *', '* (n == 3 ? 0.0f : factor) *');
     const { exitCode, stdout } = faTui('verify', wrong, ...CASE, '--seed', '5c0e', '--json');
     const { result } = JSON.parse(stdout) as { result: { variants: { findings: { inputs: object[] }[] }[] } };
-    expect([exitCode, result.variants[0]?.findings[0]?.inputs]).toEqual([1, [{ seed: '5c0e', distribution: 'normal' }]]);
+    expect([exitCode, result.variants[0]?.findings[0]?.inputs]).toEqual([
+      1,
+      [{ seed: '5c0e', distribution: 'normal' }],
+    ]);
     expect(faTui('verify', wrong, ...CASE, '--seed', '5c0e').stdout).toContain('normal: --seed 5c0e@normal');
     const terminal = openScreen(home, { env: { FLASHCORE_PROBLEMS: join(repository, 'problems') } });
     try {
@@ -328,5 +331,9 @@ test('a folder without a problem, an id that is taken, and a link out of the rep
   symlinkSync(join(away, 'problem.yaml'), join(problem, 'problem.yaml'));
   expect(refused()).toContain('must be a file of its folder, not a link');
   rmSync(join(repository, 'problems'), { recursive: true });
-  expect(refused()).toContain('must be a folder of problems');
+  // Git keeps no empty folders, so a clone of a repository without problems lacks the folder.
+  expect(refused()).toContain('unknown problem "our_norm"');
+  const env = { FLASHCORE_PROBLEMS: join(repository, 'problems') };
+  const named = home.faTui(['problem', 'list', 'rmsnorm'], { cwd: home.path, env });
+  expect([named.exitCode, named.stderr]).toEqual([2, expect.stringContaining('must be a folder of problems')]);
 });

@@ -1,8 +1,9 @@
 /** A repository of kernels with a flashcore.yaml, from its user's view. */
-import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Home, type CommandResult } from '../support/home.ts';
+import { edited } from '@flashcore/shared/testing';
+import { Home, ROOT, type CommandResult } from '../support/home.ts';
 
 const home = new Home();
 let repository: string;
@@ -38,6 +39,37 @@ test('init does not change an existing flashcore.yaml', () => {
     stderr: expect.stringContaining('flashcore.yaml exists already') as string,
   });
   expect(readFileSync(file(), 'utf8')).toBe(kept);
+});
+
+/** What `problem check` says of a problem that it does not know, in one line. */
+function unknownProblem(name: string, cwd = repository): string {
+  const { exitCode, stderr } = home.faTui(['problem', 'check', name], { cwd });
+  expect(exitCode).toBe(2);
+  return stderr.replaceAll(/\s+/g, ' ');
+}
+
+test('a problem in the folder that init makes is found, and an unknown one says where it was searched', () => {
+  expect(kept).toContain('\nproblems: problems\n');
+  const problems = join(repository, 'problems');
+  cpSync(join(ROOT, 'problems/softmax'), join(problems, 'our_softmax'), { recursive: true });
+  const definition = join(problems, 'our_softmax/problem.yaml');
+  writeFileSync(definition, edited(readFileSync(definition, 'utf8'), 'id: softmax', 'id: our_softmax'));
+  expect(fromBelow('problem', 'list', 'our_softmax')).toMatchObject({ exitCode: 0 });
+  expect(unknownProblem('our_sofmax')).toContain(
+    `our_sofmax is no problem here (did you mean "our_softmax"?); searched ${join(ROOT, 'problems')}, ${problems}; `,
+  );
+  mkdirSync(join(problems, 'begun'));
+  expect(unknownProblem('begun')).toContain(`${join(problems, 'begun')} has no problem.yaml: write it`);
+  const named = edited(kept, '\nproblems: problems\n', '\n');
+  writeFileSync(file(), named);
+  expect(unknownProblem('our_softmax', below)).toContain(
+    `${join(problems, 'our_softmax')} is there: write problems: problems into ${file()}`,
+  );
+  writeFileSync(file(), kept);
+  rmSync(problems, { recursive: true });
+  expect(unknownProblem('our_softmax')).toContain(`, ${problems} (which does not exist); `);
+  // Other commands need no folder of problems.
+  expect(inRepository('problem', 'list', 'softmax')).toMatchObject({ exitCode: 0 });
 });
 
 test('a kernel of the repository is run by its name from any of its folders', () => {

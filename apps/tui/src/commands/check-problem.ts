@@ -1,6 +1,7 @@
 import { dataDirectory, runnerProgram } from '../connection/data-directory.ts';
 import { runRunnerCommand } from '../connection/runner-launch.ts';
 import type { CommandContext } from './context.ts';
+import { requireProblem } from './problem-kernels.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
 
 export interface CheckProblemOptions {
@@ -27,6 +28,7 @@ export async function checkProblem(
 ): Promise<ExitCode> {
   if (to !== undefined || from !== undefined || anyReference)
     throw new UsageError('--to, --from and --any-reference: go with problem import');
+  if (problem !== '') requireProblem(problem);
   const { environment, stdout } = surroundings;
   const status = await runRunnerCommand({
     program: runnerProgram(),

@@ -1,5 +1,5 @@
 import { credentialsIn, withoutCredentials } from '@flashcore/shared/files';
-import { addProblemFolders } from '@flashcore/shared/kernels';
+import { addProjectProblems } from '@flashcore/shared/kernels';
 import { toJson, type DescMessage, type MessageShape } from '@bufbuild/protobuf';
 import type { Connection } from '../connection/connect.ts';
 import { dataDirectory, readRunnerRecord } from '../connection/data-directory.ts';
@@ -169,7 +169,7 @@ export class CommandContext {
   /** Adds the repository's own problems: manifests name them, and a runner that is started here must know them. */
   knowProblems(): void {
     const problems = this.project()?.problems;
-    addProblemFolders(problems === undefined ? [] : [problems]);
+    if (problems !== undefined) addProjectProblems(problems);
   }
 
   /**

@@ -6,13 +6,14 @@ import type { CommandContext } from './context.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
 
 const KERNELS = 'kernels';
+const PROBLEMS = 'problems';
 
 const TEXT = `# What fa-tui takes from this repository, in every folder below this file.
 
 # Where \`fa-tui run NAME\` looks for the folder NAME, after the current folder.
 kernels: ${KERNELS}
 # Problems of your own, a folder each with problem.yaml and cases.yaml (docs/problems.md).
-# problems: problems
+problems: ${PROBLEMS}
 # Where \`fa-tui accept --save\` and \`fa-tui champions\` keep champions and their sources.
 champions: champions
 # The plan of \`fa-tui run\` and \`fa-tui watch-source\`: its gates decide. Without it the runner's default.
@@ -24,8 +25,10 @@ champions: champions
 /** `fa-tui init`: makes the current folder a project. Existing files stay unchanged. */
 export function init(context: CommandContext): Promise<ExitCode> {
   const file = path.resolve(PROJECT_FILE);
-  const found = statSync(KERNELS, { throwIfNoEntry: false });
-  if (found && !found.isDirectory()) throw new UsageError(`${path.resolve(KERNELS)} is no folder: rename it first`);
+  for (const name of [KERNELS, PROBLEMS]) {
+    const found = statSync(name, { throwIfNoEntry: false });
+    if (found && !found.isDirectory()) throw new UsageError(`${path.resolve(name)} is no folder: rename it first`);
+  }
   try {
     writeFileSync(file, TEXT, { flag: 'wx' });
   } catch (error) {
@@ -36,7 +39,7 @@ export function init(context: CommandContext): Promise<ExitCode> {
         : `${file}: cannot be written (${code}): go to a folder of your own`,
     );
   }
-  mkdirSync(KERNELS, { recursive: true });
+  for (const name of [KERNELS, PROBLEMS]) mkdirSync(name, { recursive: true });
   if (context.options.json) context.document({ file });
   else
     context.report([
@@ -45,6 +48,7 @@ export function init(context: CommandContext): Promise<ExitCode> {
       `  fa-tui new ${KERNELS}/my_kernel  a kernel to start from; say in its NOTES.md what it changes`,
       '  fa-tui run my_kernel          build, verify, bench, profile, gates, in any folder of this repository',
       '  fa-tui accept JOB --save      its result as champion, kept in champions/',
+      `  fa-tui problem check NAME     a problem of your own in ${PROBLEMS}/NAME: docs/problems.md has one to copy`,
     ]);
   return Promise.resolve(ExitCode.PASSED);
 }

@@ -2,7 +2,7 @@ import { RunnerClient } from '@flashcore/shared/client';
 import { isRunning, withoutCredentials } from '@flashcore/shared/files';
 import { RunnerProfiles } from '@flashcore/shared/logins';
 import { FlashcoreError, JobState, type Job } from '@flashcore/shared/contract';
-import { addProblemFolders, installedProblem, installedProblems } from '@flashcore/shared/kernels';
+import { addProjectProblems, installedProblem, installedProblems } from '@flashcore/shared/kernels';
 import { dataDirectory, readRunnerRecord } from '../connection/data-directory.ts';
 import { resolveTarget, type Target } from '../connection/target.ts';
 import { isSshAddress } from '../remote/ssh-address.ts';
@@ -43,7 +43,7 @@ export const knownNames =
 /** Problems of flashcore and of the repository. */
 function problemNames(): Candidate[] {
   const folder = findProject(process.cwd())?.problems;
-  if (folder !== undefined) addProblemFolders([folder]);
+  if (folder !== undefined) addProjectProblems(folder);
   return installedProblems().map((word) => ({ word, about: installedProblem(word).title }));
 }
 

@@ -6,6 +6,7 @@ import {
   DEFAULT_PROBLEM,
   MANIFEST_FILE,
   MAX_TREE_BYTES,
+  PROBLEM_FILE,
   PROBLEMS_REMEDY,
   casesSource,
   draftOfProblem,
@@ -13,12 +14,13 @@ import {
   installedProblems,
   loadManifest,
   parseCases,
+  problemFolders,
   valuesOf,
   type Cases,
   type Problem,
 } from '@flashcore/shared/kernels';
 import { readForeignText } from '@flashcore/shared/files';
-import { entryOf } from '@flashcore/shared/text';
+import { didYouMean, entryOf } from '@flashcore/shared/text';
 import { runnerKernels } from '../connection/data-directory.ts';
 import { heading, fact, facts, type Block } from '../present/blocks.ts';
 import { caseCount, dtypesOf, problemBlocks, type ListedProblem } from '../present/sections/problem.ts';
@@ -80,12 +82,32 @@ function readableText(file: string): string | undefined {
   }
 }
 
-/** Refuses an id that is not a problem of this clone or project. */
+/** Refuses an id that is not a problem of this clone or project, and says which folders were searched. */
 export function requireProblem(problem: string): void {
-  if (!installedProblems().includes(problem))
-    throw new UsageError(
-      `${problem} is no problem here: must be one of ${installedProblems().join(', ')}; ${PROBLEMS_REMEDY}`,
-    );
+  const known = installedProblems();
+  if (known.includes(problem)) return;
+  const names = didYouMean(problem, known) || `: must be one of ${known.join(', ')}`;
+  const { searched, absent } = problemFolders();
+  const places = [...searched, ...absent.map((folder) => `${folder} (which does not exist)`)];
+  throw new UsageError(
+    `${problem} is no problem here${names}; searched ${places.join(', ')}; ${remedyFor(problem, searched)}`,
+  );
+}
+
+/** What to do about a problem that was not found. */
+function remedyFor(problem: string, searched: readonly string[]): string {
+  const withoutFile = searched.map((folder) => path.join(folder, problem)).find((folder) => existsSync(folder));
+  if (withoutFile !== undefined) return `${withoutFile} has no ${PROBLEM_FILE}: write it`;
+  const project = findProject(process.cwd());
+  const around = [process.cwd(), ...(project ? [path.dirname(project.file)] : [])];
+  const unnamed = around
+    .flatMap((folder) => [path.join(folder, 'problems'), folder])
+    .find((folder) => existsSync(path.join(folder, problem, PROBLEM_FILE)));
+  if (unnamed === undefined) return PROBLEMS_REMEDY;
+  const inProject = project && path.relative(path.dirname(project.file), unnamed);
+  return inProject && !inProject.startsWith('..')
+    ? `${path.join(unnamed, problem)} is there: write problems: ${inProject} into ${project.file}`
+    : `${path.join(unnamed, problem)} is there: set FLASHCORE_PROBLEMS=${unnamed}, or name the folder in a flashcore.yaml (fa-tui init)`;
 }
 
 /** The folder of the simplest kernel of a problem; undefined if there is none. Errors: UsageError. */

@@ -104,10 +104,13 @@ export { ENTRY, PROBLEM_ID, type OperandAxis, type OperandName, type TableName }
 export {
   DEFAULT_PROBLEM,
   recordedProblem,
+  PROBLEM_FILE,
   PROBLEMS_REMEDY,
   PROBLEMS_VARIABLE,
   BROUGHT_PATHS,
   addProblemFolders,
+  addProjectProblems,
+  problemFolders,
   broughtFiles,
   broughtFilesIn,
   casesSource,

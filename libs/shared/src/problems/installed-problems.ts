@@ -23,7 +23,7 @@ export const PROBLEMS_VARIABLE = 'FLASHCORE_PROBLEMS';
 export const PROBLEMS_REMEDY =
   'folders of others: problems in flashcore.yaml, $FLASHCORE_PROBLEMS, and --problems of a runner when it starts';
 
-const PROBLEM_FILE = 'problem.yaml';
+export const PROBLEM_FILE = 'problem.yaml';
 /** A problem with `op: own` has exactly one of these files. */
 const REFERENCE_FILES = ['reference.cpp', 'reference.py'] as const;
 const CASES_FILE = 'cases.yaml';
@@ -55,6 +55,24 @@ export function addProblemFolders(folders: readonly string[]): void {
   const all = new Set([...userFolders(), ...added]);
   if (all.size > 0) process.env[PROBLEMS_VARIABLE] = [...all].join(delimiter);
 }
+
+/**
+ * Adds the folder that a repository's flashcore.yaml names. One that does not exist counts as empty, because Git keeps
+ * no empty folders. Errors: as addProblemFolders().
+ */
+export function addProjectProblems(folder: string): void {
+  if (existsSync(folder)) addProblemFolders([folder]);
+  else absent.add(resolve(folder));
+}
+
+/** Folders of addProjectProblems() that do not exist. */
+const absent = new Set<string>();
+
+/** Where a problem's folder is searched: this installation's folder and the user's, and those that are absent. */
+export const problemFolders = (): { searched: string[]; absent: string[] } => ({
+  searched: [ownFolder(), ...userFolders()],
+  absent: [...absent],
+});
 
 /**
  * Checks the user's own problems. Errors: INVALID_MANIFEST for an invalid folder, an id that two problems share, and
