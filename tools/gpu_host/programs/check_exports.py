@@ -1,23 +1,35 @@
 """Compares exports of `fa-tui export` with the runner on this GPU: bits, opcheck, torch.compile, time in a graph.
 
   python3 check_exports.py prepare FOLDER SHAPE…
-  python3 check_exports.py check FOLDER STAMP SHAPE…
-  python3 check_exports.py time FOLDER STAMP SHAPE
+  python3 check_exports.py check FOLDER SHAPE…
+  python3 check_exports.py time FOLDER SHAPE
 
 FOLDER/<kernel>.py has the operator. `prepare` writes the inputs to FOLDER/<shape>.in, and FOLDER/<kernel>.<shape>.out
-is the output of the runner's own launches on them. STAMP is the compiled clock-stamp.cu. `check` checks all shapes and
-times the first one; `time` only times. Prints one JSON object.
+is the output of the runner's own launches on them. `check` and `time` print one JSON object.
 """
 
+import ctypes
+import functools
+import importlib.util
 import json
 import pathlib
 import re
+import statistics
 import sys
 
-import graph_arms
 import torch
 
-PLACES = 4
+# As the runner times: a graph of launches that take 2 ms, two sets of tensors in turns.
+GRAPH_US = 2000
+MOST_LAUNCHES = 200
+SAMPLES = 40
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(f"exported_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def shape_of(text):
@@ -37,52 +49,80 @@ def prepare(folder, shapes):
         (folder / f"{text}.in").write_bytes(b"".join(each.numpy().tobytes() for each in tensors))
 
 
-def graph_times(module, shape, causal, inputs, stamp):
-    """Microseconds per launch in PyTorch's graph, and the SM's MHz from stamps around each sample, with the runner's
-    protocol and number of input sets. Tensors are first where PyTorch's allocator puts them, and then each in a
-    separate allocation, as in the runner. Several placements of both kinds are timed in turns."""
-    bench = graph_arms.Bench(module, inputs, shape, causal, stamp)
-    for again in range(PLACES):
-        for kind, sets in (("allocator", bench.sets_of_torch()), ("apart", bench.sets_for_torch())):
-            bench.torch_arm(f"{kind} {again}", sets, stamped=True)
-    arms = bench.run()["arms"]
-    return {
-        kind: [[arm["us"], arm.get("mhz")] for name, arm in arms.items() if name.startswith(kind)]
-        for kind in ("allocator", "apart")
-    }
+@functools.cache
+def only_stream():
+    """The stream for everything that is timed. There is only one per process, because after several calls in a row in a
+    second stream every graph of the process takes up to 0.2 us longer per launch (docs/exports.md)."""
+    return torch.cuda.Stream()
 
 
-def states_of(modules, shape, causal, inputs, stamp):
-    """Microseconds per launch and MHz of each kernel in PyTorch's graph as a user runs it: one stream, tensors where
-    the allocator puts them. Then the same after calls in a second stream, and finally with a second context."""
-    benches = {}
-    for kernel, module in modules.items():
-        benches[kernel] = graph_arms.Bench(module, inputs, shape, causal, stamp)
-        benches[kernel].torch_arm("graph", benches[kernel].sets_of_torch(), stamped=True)
-    found = {kernel: {"one_stream": timed(bench)} for kernel, bench in benches.items()}
-    for kernel, module in modules.items():
-        call_in_another_stream(module, causal, benches[kernel].sets_of_torch())
-    for kernel, bench in benches.items():
-        found[kernel]["second_stream"] = timed(bench)
-    graph_arms.new_context()
-    for kernel, bench in benches.items():
-        found[kernel]["second_context"] = timed(bench)
+class Replays:
+    """An exported operator in a graph that PyTorch captured, as a user would. Tensors are where the allocator puts
+    them."""
+
+    def __init__(self, module, shape, causal, inputs):
+        self.module, self.causal = module, causal
+        values = torch.frombuffer(bytearray(inputs), dtype=torch.float16).view(3, *shape)
+        self.sets = []
+        for _ in range(2):
+            q, k, v = (each.cuda() for each in values)
+            self.sets.append((q, k, v, torch.empty_like(q)))
+        self.capture(20)
+        self.capture(max(1, min(MOST_LAUNCHES, round(GRAPH_US / self.us()))))
+
+    def capture(self, launches):
+        self.graph, self.launches = torch.cuda.CUDAGraph(), launches
+        with torch.cuda.stream(only_stream()):
+            self.call()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(self.graph, stream=only_stream()):
+            for number in range(launches):
+                self.module.attention_out(*self.sets[number % 2], self.causal)
+
+    def call(self):
+        for one in self.sets:
+            for _ in range(3):
+                self.module.attention_out(*one, self.causal)
+
+    def us(self):
+        """The median of the microseconds per launch. A replay without a time before each sample keeps the GPU busy."""
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        samples = []
+        with torch.cuda.stream(only_stream()):
+            for _ in range(SAMPLES):
+                self.graph.replay()
+                start.record()
+                self.graph.replay()
+                end.record()
+                end.synchronize()
+                samples.append(start.elapsed_time(end) * 1e3 / self.launches)
+        return statistics.median(samples)
+
+
+def states_of(modules, shape, causal, inputs):
+    """Microseconds per launch of each kernel with one stream in the process, then after calls in a second stream, and
+    finally with a second context."""
+    replays = {kernel: Replays(module, shape, causal, inputs) for kernel, module in modules.items()}
+    found = {kernel: {"one_stream": each.us()} for kernel, each in replays.items()}
+    for each in replays.values():
+        with torch.cuda.stream(torch.cuda.Stream()):
+            each.call()
+        torch.cuda.synchronize()
+    for kernel, each in replays.items():
+        found[kernel]["second_stream"] = each.us()
+    create_context()
+    for kernel, each in replays.items():
+        found[kernel]["second_context"] = each.us()
     return found
 
 
-def timed(bench):
-    (arm,) = bench.arms
-    arm.forget()
-    told = bench.run()["arms"][arm.name]
-    return [told["us"], told.get("mhz")]
-
-
-def call_in_another_stream(module, causal, sets):
-    with torch.cuda.stream(torch.cuda.Stream()):
-        for one in sets:
-            for _ in range(3):
-                module.attention_out(*one, causal)
-    torch.cuda.synchronize()
+def create_context():
+    """Creates a context in addition to PyTorch's, which stays the current one."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    context = ctypes.c_void_p()
+    for code in (driver.cuCtxCreate_v2(ctypes.byref(context), 0, 0), driver.cuCtxPopCurrent_v2(ctypes.byref(context))):
+        if code != 0:
+            raise RuntimeError(f"cuCtxCreate or cuCtxPopCurrent failed with CUresult {code}")
 
 
 def on_shape(module, path, text):
@@ -128,52 +168,21 @@ def opcheck(module):
         return f"{type(error).__name__}: {error}"[:500]
 
 
-def refusals(module):
-    """The messages with which wrong calls are refused."""
-    q, k, v = (each.cuda() for each in inputs_of((1, 2, 128, 64)))
-    wrong = {
-        "dtype": (q.float(), k.float(), v.float()),
-        "device": (q.cpu(), k.cpu(), v.cpu()),
-        "layout": (q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)),
-        "shape": (q, k[:, :1].contiguous(), v),
-        "limit": tuple(each[..., :40].contiguous() for each in (q, k, v)),
-    }
-    texts = {}
-    for name, arguments in wrong.items():
-        try:
-            module.attention(*arguments)
-            texts[name] = "not refused"
-        except Exception as error:
-            texts[name] = f"{type(error).__name__}: {error}"[:300]
-    return texts
-
-
 def main():
     folder, shapes = pathlib.Path(sys.argv[2]), sys.argv[3:]
     if sys.argv[1] == "prepare":
         prepare(folder, shapes)
         return
     report = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "kernels": {}, "rows": []}
-    stamp, timed, *_ = shapes
-    shapes = shapes[1:]
-    inputs = (folder / f"{timed}.in").read_bytes()
+    modules = {path: load(path) for path in sorted(folder.glob("*.py"))}
     if sys.argv[1] == "time":
-        modules = {path.stem: graph_arms.load(path) for path in sorted(folder.glob("*.py"))}
-        report["kernels"] = states_of(modules, *shape_of(timed), inputs, stamp)
+        inputs = (folder / f"{shapes[0]}.in").read_bytes()
+        named = {path.stem: module for path, module in modules.items()}
+        report["kernels"] = states_of(named, *shape_of(shapes[0]), inputs)
         print(json.dumps(report))
         return
-    for path in sorted(folder.glob("*.py")):
-        module = graph_arms.load(path)
-        # Timed before and after the checks, because torch.compile loads a lot of code into the process.
-        times = graph_times(module, *shape_of(timed), inputs, stamp)
-        report["kernels"][path.stem] = {
-            "arch": module.ARCH,
-            "opcheck": opcheck(module),
-            "compiles": compiles(module),
-            "refusals": refusals(module),
-            **times,
-            "after_the_checks": graph_times(module, *shape_of(timed), inputs, stamp),
-        }
+    for path, module in modules.items():
+        report["kernels"][path.stem] = {"arch": module.ARCH, "opcheck": opcheck(module), "compiles": compiles(module)}
         report["rows"] += [on_shape(module, path, text) for text in shapes]
         print(path.stem, "done", file=sys.stderr, flush=True)
     print(json.dumps(report))

@@ -45,7 +45,6 @@ SECTIONS = {
         exports.exports,
         exports.exports_inline,
         exports.signatures,
-        exports.graphs,
         exports.processes,
         judging.faulty,
         judging.cheating,

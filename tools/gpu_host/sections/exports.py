@@ -12,47 +12,29 @@ SHAPES = [CANONICAL, "2x8x512x64c", "1x4x113x64", "1x2x300x128c"]
 
 
 def exports(m):
-    """Compares the exported PyTorch operators with the runner: bits, opcheck, torch.compile, time in a graph."""
-    folder, check, stamp = prepared(m, "exports", SHAPES)
-    runner = [m.node, ROOT / "test/dist/run-on-inputs.js", "--shapes", ",".join(SHAPES), "--folder", folder]
-    runner_times = {}
+    """Compares the exported PyTorch operators with the runner's launches, bit by bit; opcheck and torch.compile."""
+    folder, check = prepared(m, "exports", SHAPES)
     for kernel in m.options.kernels:
+        runner = [m.node, ROOT / "test/dist/run-on-inputs.js", "--shapes", ",".join(SHAPES), "--folder", folder]
         m.run([*runner, "--kernel", kernel], limit=200)
-        results = m.bench(kernel, f"exports.bench.{kernel}.json", "--shape", CANONICAL, "--max-seconds", "2")
-        runner_times[kernel] = hot(results)
-    _, _, text, errors = m.run([sys.executable, check, "check", folder, stamp, *SHAPES], limit=400)
+    _, _, text, errors = m.run([sys.executable, check, "check", folder, *SHAPES], limit=400)
     if not text:
         raise RuntimeError(f"check_exports.py gave nothing: {errors[-5:]}")
     report = json.loads(text)
     for kernel, found in report["kernels"].items():
-        found["runner_hot_us"], found["runner_clock_mhz"] = time_and_clock(runner_times[kernel])
-        for times in (found, found["after_the_checks"]):
-            for kind in ("allocator", "apart"):
-                times[f"{kind}_over_runner"] = [us / found["runner_hot_us"] for us, _ in times[kind]]
-                times[f"{kind}_over_runner_in_cycles"] = [
-                    us * mhz / (found["runner_hot_us"] * found["runner_clock_mhz"]) for us, mhz in times[kind] if mhz
-                ]
-        print("  ", kernel, json.dumps({key: value for key, value in found.items() if key != "refusals"}))
+        print("  ", kernel, json.dumps(found))
     m.write("exports.json", report)
 
 
 def prepared(m, name, shapes):
-    """Exports the kernels. Returns the folder, which also has inputs for the shapes, check_exports.py and the clock
-    stamp."""
+    """Exports the kernels. Returns the folder, which also has inputs for the shapes, and check_exports.py."""
     folder = m.work / name
     folder.mkdir()
     check = m.keep_program("check_exports.py")
-    m.keep_program("graph_arms.py")
-    stamp = m.nvcc(ROOT / "apps/runner/worker/clock-stamp.cu", arch=m.arch())
     m.run([sys.executable, check, "prepare", folder, *shapes])
     for kernel in m.options.kernels:
         m.tui("export", kernel, "--torch", folder / f"{kernel}.py", limit=120)
-    return folder, check, stamp
-
-
-def time_and_clock(benchmark):
-    """The p50 of a benchmark in microseconds, and its clock in MHz."""
-    return [benchmark["latency"]["p50Us"], benchmark.get("conditions", {}).get("smClockMhz")]
+    return folder, check
 
 
 def exports_inline(m):
@@ -108,38 +90,6 @@ def torch_extension(m):
     print(text)
 
 
-def graphs(m):
-    """Measures a launch of an exported kernel by who made the graph, by memory and by context, against the runner's
-    time."""
-    folder, check, stamp = prepared(m, "graphs", [CANONICAL])
-    arms = check.with_name("graph_arms.py")
-    report = {"runner_hot_us": {}}
-    # The process of the runner comes between the two other processes.
-    for way in ("torch", "runner", "bare"):
-        if way == "runner":
-            for kernel in m.options.kernels:
-                results = m.bench(kernel, "", "--shape", CANONICAL, "--max-seconds", "1.5")
-                report["runner_hot_us"][kernel] = time_and_clock(hot(results))
-            m.write("graphs.json", report)
-            continue
-        _, _, text, errors = m.run([sys.executable, arms, way, folder, CANONICAL, stamp, *m.options.kernels], limit=240)
-        report[way] = json.loads(text) if text else {"failed": errors[-8:]}
-        m.write("graphs.json", report)
-    show(report)
-
-
-def show(report):
-    """Prints the microseconds per launch of each arm, and the ratio to the runner's."""
-    for way in ("torch", "bare"):
-        for kernel, found in report[way].get("kernels", {}).items():
-            runner = report["runner_hot_us"][kernel][0]
-            print(f"{kernel}, {way}; the runner's {runner:.3f} us", flush=True)
-            for name, arm in found["arms"].items():
-                print(f"  {arm['us']:8.3f}  {arm['us'] / runner:6.3f}  {arm.get('mhz', ''):>5}  {name}")
-            for name, reason in found["failed"].items():
-                print(f"  failed: {name}: {reason}")
-
-
 ROUNDS = 3
 STATES = ["one_stream", "second_stream", "second_context"]
 
@@ -149,14 +99,14 @@ def processes(m):
     Compares exported operators in a PyTorch graph with the runner's hot figure, with new processes of both in every
     round. PyTorch's process starts with one stream, then gets a second stream, and then a second context.
     """
-    folder, check, stamp = prepared(m, "processes", [CANONICAL])
+    folder, check = prepared(m, "processes", [CANONICAL])
     report = {"shape": CANONICAL, "rounds": []}
     for number in range(ROUNDS):
         found = {}
         # Each of the two comes first in half of the rounds.
         sides = [runner_times, torch_times]
         for side in sides if number % 2 == 0 else sides[::-1]:
-            found[side.__name__] = side(m, folder, check, stamp)
+            found[side.__name__] = side(m, folder, check)
         report["rounds"].append(found)
         report["kernels"] = compared(report["rounds"], m.options.kernels)
         m.write("processes.json", report)
@@ -165,16 +115,16 @@ def processes(m):
 
 
 def runner_times(m, *_):
-    """The hot p50 in microseconds and the clock in MHz of each kernel. Each kernel has a new runner."""
-    times = {}
-    for kernel in m.options.kernels:
-        times[kernel] = time_and_clock(hot(m.bench(kernel, "", "--shape", CANONICAL, "--max-seconds", "1")))
-    return times
+    """The hot p50 of each kernel in microseconds. Each kernel has a new runner."""
+    return {
+        kernel: hot(m.bench(kernel, "", "--shape", CANONICAL, "--max-seconds", "1"))["latency"]["p50Us"]
+        for kernel in m.options.kernels
+    }
 
 
-def torch_times(m, folder, check, stamp):
-    """The microseconds per launch and the MHz of each kernel, in each state of one process."""
-    _, _, text, errors = m.run([sys.executable, check, "time", folder, stamp, CANONICAL], limit=120)
+def torch_times(m, folder, check):
+    """The microseconds per launch of each kernel, in each state of one process."""
+    _, _, text, errors = m.run([sys.executable, check, "time", folder, CANONICAL], limit=120)
     if not text:
         raise RuntimeError(f"check_exports.py gave nothing: {errors[-5:]}")
     return json.loads(text)["kernels"]
@@ -184,10 +134,10 @@ def compared(rounds, kernels):
     """The median over processes of PyTorch's times, divided by that of the runner's times."""
     found = {}
     for kernel in kernels:
-        runner = [each["runner_times"][kernel][0] for each in rounds]
+        runner = [each["runner_times"][kernel] for each in rounds]
         found[kernel] = {"runner_us": runner}
         for state in STATES:
-            torch = [each["torch_times"][kernel][state][0] for each in rounds]
+            torch = [each["torch_times"][kernel][state] for each in rounds]
             low, ratio, high = ratio_interval(torch, runner)
             found[kernel][state] = {"us": torch, "ratio": ratio, "low": low, "high": high}
     return found
