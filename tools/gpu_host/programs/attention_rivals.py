@@ -154,8 +154,7 @@ def workspaces_of(workspaces):
     if any(each.get("initial", {}).get("bits", 0) != 0 for each in workspaces):
         raise RuntimeError("only workspaces that begin with zeros are supported")
     return {
-        f"workspace {each['name']}": torch.zeros(each["bytes"], dtype=torch.uint8, device="cuda")
-        for each in workspaces
+        f"workspace {each['name']}": torch.zeros(each["bytes"], dtype=torch.uint8, device="cuda") for each in workspaces
     }
 
 
@@ -374,8 +373,9 @@ def write_rows(title, lines, own):
         )
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(description, load, measure, summarise):
+    """The command line of this program and of backward_rivals.py."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("plans", nargs="?", type=argparse.FileType())
     parser.add_argument("--fa3", help="FlashAttention-3 as a library with functions such as fa3_fp16_64")
     parser.add_argument("--out", type=argparse.FileType("w"), default="-")
@@ -383,7 +383,7 @@ def main():
     options = parser.parse_args()
     if options.summary:
         return summarise(options.summary)
-    load_torch()
+    load()
     plans = json.load(options.plans)
     driver = graph_timing.Driver()
     torch.zeros(1, device="cuda")
@@ -403,4 +403,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, load_torch, measure, summarise)

@@ -12,12 +12,10 @@ each subject's dQ, dK and dV from those of attention in fp32, if the latter fits
 K, V, O, dO and LSE. A subject's time includes clearing the sums that it adds up.
 """
 
-import argparse
 import ctypes
-import json
 
 import attention_rivals
-from attention_rivals import MOST_SCORES, RIVALS, ROUNDS, Kernel, fields_of, summarise_times, workspaces_of
+from attention_rivals import MOST_SCORES, RIVALS, ROUNDS, fields_of, summarise_times, workspaces_of
 
 GRADIENTS = ["dQ", "dK", "dV"]
 
@@ -177,33 +175,5 @@ def mean_ratio(line, own, gradient):
     return means[own] / means[rival], rival
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("plans", nargs="?", type=argparse.FileType())
-    parser.add_argument("--fa3", help="FlashAttention-3 as a library with functions such as fa3_backward_fp16_64")
-    parser.add_argument("--out", type=argparse.FileType("w"), default="-")
-    parser.add_argument("--summary", nargs="+", help="only print the table of files that --out wrote")
-    options = parser.parse_args()
-    if options.summary:
-        return summarise(options.summary)
-    load_torch()
-    plans = json.load(options.plans)
-    driver = graph_timing.Driver()
-    torch.zeros(1, device="cuda")
-    wanted = {(name, item["dtype"]) for item in plans["shapes"] for name in item["plans"]}
-    kernels = {(name, dtype): Kernel(driver, name, plans["kernels"][name], dtype) for name, dtype in sorted(wanted)}
-    library = ctypes.CDLL(options.fa3) if options.fa3 else None
-    about = {
-        "device": torch.cuda.get_device_name(0),
-        "torch": torch.__version__,
-        "seed": plans["seed"],
-        "kernels": list(plans["kernels"]),
-    }
-    print(json.dumps(about), file=options.out, flush=True)
-    for item in plans["shapes"]:
-        print(json.dumps(measure(item, kernels, library)), file=options.out, flush=True)
-        torch.cuda.empty_cache()
-
-
 if __name__ == "__main__":
-    main()
+    attention_rivals.main(__doc__, load_torch, measure, summarise)
