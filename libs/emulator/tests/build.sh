@@ -1,4 +1,4 @@
-# Sourced by tests/run.sh and bench/run.sh, which set CXX, BUILD and EMULATOR. Builds the library and kernel modules as
+# Sourced by tests/run.sh and tests/ptx.sh, which set CXX, BUILD and EMULATOR. Builds the library and kernel modules as
 # described in README.md.
 case $(uname -m) in aarch64|arm64) NATIVE=-mcpu=native ;; *) NATIVE=-march=native ;; esac
 ARCH_FLAGS=${ARCH_FLAGS-$NATIVE}
@@ -46,11 +46,11 @@ build_library_with_ptx() {
   $CXX -shared -pthread "$BUILD/library.o" "$BUILD/engine.o" "$BUILD/arithmetic.o" -o "$BUILD/libcuda_emu.so" -ldl
 }
 
-# build_module <source> <name> <more flags> <linker script or nothing> [entries] Without [entries], the entries are
-# those that the source's first comment names: // entries: a b c
+# build_module <source> <name> <more flags> <linker script or nothing>
+# The entries are those that the source's first comment names: // entries: a b c
 build_module() {
   source=$1 name=$2 extra=$3 limit=$4
-  entries=${5:-$(sed -n '/^\/\//!q; s|^// \(entries: \)\{0,1\}||p' "$source")}
+  entries=$(sed -n '/^\/\//!q; s|^// \(entries: \)\{0,1\}||p' "$source")
   copy="$BUILD/$name.cu"
   unit="$BUILD/$name.unit.cpp"
   { echo "#line 1 \"$(basename "$source")\""

@@ -9,7 +9,6 @@ from measurement import ROOT
 
 from .record import DONE, FAILED, NOT_MEASURED
 
-START_LIMIT_S = 120
 STOP_LIMIT_S = 20
 
 
