@@ -137,27 +137,6 @@ class Measurement:
     def write(self, name, value):
         (self.out / name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf8")
 
-    def nvcc(self, source, *flags, arch):
-        image = self.work / (pathlib.Path(source).stem + ".cubin")
-        self.run(
-            [
-                "nvcc",
-                "-cubin",
-                f"-arch={arch}",
-                "-std=c++17",
-                "-O3",
-                "-lineinfo",
-                "--use_fast_math",
-                "-I",
-                "kernels",
-                *flags,
-                "-o",
-                image,
-                source,
-            ]
-        )
-        return image
-
     def arch(self):
         _, _, text, _ = self.run(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"])
         return "sm_" + text.strip().splitlines()[0].replace(".", "")

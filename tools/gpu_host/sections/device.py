@@ -27,46 +27,6 @@ def primitives(m):
     )
 
 
-def recovery(m):
-    """Measures how long a device needs after SIGKILL of a spinning kernel."""
-    arch = m.arch()
-    endless = m.nvcc("kernels/faulty/endless_loop/endless_loop.cu", arch=arch)
-    canary = m.nvcc("apps/runner/worker/canary.cu", arch=arch)
-    reference = m.work / "reference.so"
-    m.run(
-        [
-            "g++",
-            "-std=c++17",
-            "-O2",
-            "-shared",
-            "-fPIC",
-            "-pthread",
-            "-o",
-            reference,
-            "kernels/reference/attention_backward.cpp",
-            "kernels/reference/attention_merge.cpp",
-            "kernels/reference/attention_reference.cpp",
-            "kernels/reference/output_comparison.cpp",
-        ]
-    )
-    _, _, text, errors = m.run(
-        [
-            m.node,
-            "tools/measure-recovery.ts",
-            "--library",
-            "libcuda.so.1",
-            "--reference",
-            reference,
-            "--endless",
-            endless,
-            "--canary",
-            canary,
-        ],
-        name="recovery.json",
-    )
-    print(text[-200:], errors[-3:])
-
-
 def launch_options(m):
     """Runs a kernel that detects its launch options: a window of L2 for K and V while 192 MiB stream past, and clusters
     of two."""

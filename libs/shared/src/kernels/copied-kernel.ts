@@ -4,8 +4,8 @@ import { FlashcoreError } from '../contract/errors.ts';
 import { BROUGHT_PATHS, broughtFiles } from '../problems/installed-problems.ts';
 import { entryOf } from '../text/entry-of.ts';
 import { MANIFEST_FILE, parseManifest } from './manifest.ts';
+import { NOTES_FILE } from './source-tree.ts';
 
-export const NOTES_FILE = 'NOTES.md';
 const BEGUN = 'Begun as a copy of';
 /** Keys that describe only the original: what it was copied from, the claims of its notes, and its deprecation. */
 const NOT_ITS_OWN = ['after', 'expect', 'deprecated'];

@@ -16,6 +16,7 @@ export * from './manifest-model.ts';
 export * from './manifest-schema.ts';
 export * from './manifest-value.ts';
 export * from './manifest.ts';
+export * from './problem-draft.ts';
 export * from './ptx-draft.ts';
 export * from './shape.ts';
 export * from './source-tree.ts';

@@ -7,7 +7,7 @@ import { evaluate } from '../data/expression.ts';
 import { type CaseValues, caseValues } from '../problems/case-values.ts';
 import { type Problem, type ProblemTensor, dtypeOfTensor } from '../problems/problem.ts';
 import { entryOf } from '../text/entry-of.ts';
-import { NOTES_FILE } from './copied-kernel.ts';
+import { NOTES_FILE } from './source-tree.ts';
 import { MANIFEST_FILE } from './manifest.ts';
 
 interface DraftOptions {
