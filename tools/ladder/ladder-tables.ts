@@ -3,7 +3,7 @@
  * shape.
  */
 import { type BenchmarkResult, type VariantResult } from '@flashcore/shared/contract';
-import { formatShape, type Manifest } from '@flashcore/shared/kernels';
+import { figureOfEntries, formatShape, type EntryFigureName, type Manifest } from '@flashcore/shared/kernels';
 import { fixed, markdownTable, notedTable, validity } from './markdown.ts';
 import {
   emulatorRun,
@@ -96,7 +96,7 @@ function resourcesTable(steps: readonly Manifest[], folder: string, rows: readon
           nameOf(row),
           ...entryCells(row.variant.build?.entries ?? []),
           ...entryCells(sm89 ?? []),
-          most(sm89 ?? [], ({ occupancyPercent }) => occupancyPercent, Math.min, ' %'),
+          figureCell('theoretical_occupancy_percent', sm89 ?? [], ' %'),
           counter(row.variant, 'smem_bank_conflict_percent'),
           counter(row.variant, 'tensor_pipe_percent'),
           row.variant.profile?.stalls.find(({ name }) => !['selected', 'not_selected'].includes(name))?.name ?? '-',
@@ -179,16 +179,15 @@ function against(row: LadderRow, other: LadderRow | undefined): string {
 
 type Entries = NonNullable<VariantResult['build']>['entries'];
 
-function most(entries: Entries, valueOf: (entry: Entries[number]) => number, pick = Math.max, unit = ''): string {
-  return entries.length === 0 ? '-' : `${Math.round(pick(...entries.map(valueOf)))}${unit}`;
-}
+const entryCells = (entries: Entries): string[] =>
+  (['registers_per_thread', 'smem_bytes_per_cta', 'spill_bytes', 'theoretical_ctas_per_sm'] as const).map((name) =>
+    figureCell(name, entries),
+  );
 
-const entryCells = (entries: Entries): string[] => [
-  most(entries, ({ registersPerThread }) => registersPerThread),
-  most(entries, ({ staticSmemBytes, dynamicSmemBytes }) => staticSmemBytes + dynamicSmemBytes),
-  most(entries, ({ spillStoreBytes, spillLoadBytes }) => spillStoreBytes + spillLoadBytes),
-  most(entries, ({ ctasPerSm }) => ctasPerSm, Math.min),
-];
+function figureCell(name: EntryFigureName, entries: Entries, unit = ''): string {
+  const value = figureOfEntries(name, entries);
+  return value === undefined ? '-' : `${Math.round(value)}${unit}`;
+}
 
 function counter({ profile }: VariantResult, name: string): string {
   const metric = profile?.metrics.find((each) => each.name === name);

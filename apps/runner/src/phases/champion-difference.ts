@@ -15,7 +15,7 @@ import {
   type SourceDifferenceSchema,
   Phase,
 } from '@flashcore/shared/contract';
-import { formatShape, type ResolvedVariant } from '@flashcore/shared/kernels';
+import { figureOfEntries, formatShape, type EntryFigureName, type ResolvedVariant } from '@flashcore/shared/kernels';
 import { createTwoFilesPatch, structuredPatch } from 'diff';
 import type { ResolvedKernel } from '../kernels.ts';
 import type { VariantPhase } from './phase.ts';
@@ -76,40 +76,29 @@ function changesText(parameters: readonly Parameter[], sources: readonly Source[
   ].join(', ');
 }
 
-/** Resources of a build's launched entries: the maximum of each, but the minimum for CTAs that fit. */
-const BUILD_FIGURES: readonly [string, string, (entries: readonly EntryResources[]) => number][] = [
-  ['registers_per_thread', 'registers', (entries) => Math.max(...entries.map((each) => each.registersPerThread))],
-  [
-    'spill_bytes',
-    'B',
-    (entries) => Math.max(...entries.map(({ spillStoreBytes, spillLoadBytes }) => spillStoreBytes + spillLoadBytes)),
-  ],
-  ['local_bytes', 'B', (entries) => Math.max(...entries.map(({ stackBytes }) => stackBytes))],
-  [
-    'smem_bytes_per_cta',
-    'B',
-    (entries) =>
-      Math.max(...entries.map(({ staticSmemBytes, dynamicSmemBytes }) => staticSmemBytes + dynamicSmemBytes)),
-  ],
-  ['theoretical_ctas_per_sm', 'CTAs', (entries) => Math.min(...entries.map(({ ctasPerSm }) => ctasPerSm))],
-  [
-    'theoretical_occupancy_percent',
-    '%',
-    (entries) => Math.min(...entries.map(({ occupancyPercent }) => occupancyPercent)),
-  ],
+const BUILD_FIGURES: readonly (readonly [EntryFigureName, unit: string])[] = [
+  ['registers_per_thread', 'registers'],
+  ['spill_bytes', 'B'],
+  ['local_bytes', 'B'],
+  ['smem_bytes_per_cta', 'B'],
+  ['theoretical_ctas_per_sm', 'CTAs'],
+  ['theoretical_occupancy_percent', '%'],
 ];
 
 function buildFigures({ champion, candidate }: Differing): Figure[] {
   const [a, b] = [launched(champion.build), launched(candidate.build)];
   if (a.length === 0 && b.length === 0) return [];
   const source = `ptxas ${(b[0] ?? a[0])!.arch}`;
-  return BUILD_FIGURES.map(([name, unit, valueOf]) => ({
-    name,
-    unit,
-    source,
-    ...(a.length > 0 && { champion: valueOf(a) }),
-    ...(b.length > 0 && { candidate: valueOf(b) }),
-  }));
+  return BUILD_FIGURES.map(([name, unit]) => {
+    const [champion, candidate] = [figureOfEntries(name, a), figureOfEntries(name, b)];
+    return {
+      name,
+      unit,
+      source,
+      ...(champion !== undefined && { champion }),
+      ...(candidate !== undefined && { candidate }),
+    };
+  });
 }
 
 /** Entries that the job's shapes launch; all entries if that is not known. */

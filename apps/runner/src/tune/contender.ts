@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { TunedVariantSchema, Verdict, type TunedVariant, type VerifyResult } from '@flashcore/shared/contract';
-import type { ResolvedVariant } from '@flashcore/shared/kernels';
+import { figureOfEntries, type EntryFigureName, type ResolvedVariant } from '@flashcore/shared/kernels';
 import { formatCount } from '@flashcore/shared/text';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
 import type { JobPayload } from '../jobs/job-context.ts';
@@ -44,16 +44,16 @@ const rowOf = ({ label, parameters }: ResolvedVariant): TunedVariant =>
     verified: Verdict.NOT_MEASURED,
   });
 
-/** Maximum of each resource over the entries that the shapes launch. */
+/** The resources of the entries that the shapes launch. */
 function resourcesOf(
   entries: KernelBuild['result']['entries'],
 ): Pick<TunedVariant, 'registers' | 'smemBytes' | 'spillBytes' | 'ctasPerSm'> {
-  const most = (value: (entry: (typeof entries)[number]) => number): number => Math.max(0, ...entries.map(value));
+  const figure = (name: EntryFigureName): number => figureOfEntries(name, entries) ?? 0;
   return {
-    registers: most(({ registersPerThread }) => registersPerThread),
-    smemBytes: most(({ staticSmemBytes, dynamicSmemBytes }) => staticSmemBytes + dynamicSmemBytes),
-    spillBytes: most(({ spillStoreBytes, spillLoadBytes }) => spillStoreBytes + spillLoadBytes),
-    ctasPerSm: entries.length === 0 ? 0 : Math.min(...entries.map(({ ctasPerSm }) => ctasPerSm)),
+    registers: figure('registers_per_thread'),
+    smemBytes: figure('smem_bytes_per_cta'),
+    spillBytes: figure('spill_bytes'),
+    ctasPerSm: figure('theoretical_ctas_per_sm'),
   };
 }
 

@@ -14,7 +14,7 @@ import {
   type VariantResult,
 } from '@flashcore/shared/contract';
 import { isSdpa } from '@flashcore/shared/rivals';
-import { FEWEST_SAMPLES, formatShape } from '@flashcore/shared/kernels';
+import { FEWEST_SAMPLES, figureOfEntries, formatShape } from '@flashcore/shared/kernels';
 import { knowsPercentile } from '@flashcore/shared/statistics';
 import { bounded, compilerText, feedbackText, profileText, verifyText } from './feedback.ts';
 
@@ -200,15 +200,10 @@ function metricsOf(result: JobResult | undefined, variant: VariantResult | undef
   put('cases_passed', variant?.verify?.passedCases);
   if (cases.length > 0) put('max_abs_err', Math.max(...cases.map(({ maxAbsError }) => maxAbsError)));
   const entries = launchedEntries(variant);
-  if (entries.length > 0) {
-    put('registers', Math.max(...entries.map(({ registersPerThread }) => registersPerThread)));
-    put(
-      'smem_bytes',
-      Math.max(...entries.map(({ staticSmemBytes, dynamicSmemBytes }) => staticSmemBytes + dynamicSmemBytes)),
-    );
-    put('spill_bytes', Math.max(...entries.map((entry) => entry.spillStoreBytes + entry.spillLoadBytes)));
-    put('ctas_per_sm', Math.min(...entries.map(({ ctasPerSm }) => ctasPerSm)));
-  }
+  put('registers', figureOfEntries('registers_per_thread', entries));
+  put('smem_bytes', figureOfEntries('smem_bytes_per_cta', entries));
+  put('spill_bytes', figureOfEntries('spill_bytes', entries));
+  put('ctas_per_sm', figureOfEntries('theoretical_ctas_per_sm', entries));
   const hot = hotFigure(variant);
   put('median_us', hot?.latency?.p50Us);
   if (hot?.latency && hot.latency.samples >= FEWEST_SAMPLES.interval) {

@@ -1,5 +1,6 @@
 /** Every figure that both jobs have, side by side: latency, resources, errors and counters. */
 import { Verdict, type Metric } from '@flashcore/shared/contract';
+import type { EntryFigureName } from '@flashcore/shared/kernels';
 import { EMULATOR_TIMES, entryOf } from '@flashcore/shared/text';
 import { formatBytes, formatError, formatMicroseconds, formatNumber } from '../present/numbers.ts';
 import type { FigureGroup, PairedFigure, PairedTime } from '../present/sections/paired.ts';
@@ -72,31 +73,19 @@ const latencyFigures = ({ pairs }: PinnedComparison): PairedFigure[] =>
 function buildFigures({ pinned: { variant: pinned }, shown: { variant: shown } }: PinnedComparison): PairedFigure[] {
   const figure = (
     name: string,
-    need: Parameters<typeof mostOf>[1],
+    of: EntryFigureName,
     format: PairedFigure['format'],
     better: PairedFigure['better'],
-  ): PairedFigure => ({ name, before: mostOf(pinned, need), after: mostOf(shown, need), format, better });
+  ): PairedFigure => ({ name, before: mostOf(pinned, of), after: mostOf(shown, of), format, better });
+  const percent = (value: number): string => `${formatNumber(Math.round(value * 10) / 10)} %`;
   return [
-    figure('registers/thread', ({ registersPerThread }) => registersPerThread, formatNumber, 'less'),
-    figure(
-      'SMEM/CTA',
-      ({ staticSmemBytes, dynamicSmemBytes }) => staticSmemBytes + dynamicSmemBytes,
-      formatBytes,
-      'less',
-    ),
-    figure('spills', ({ spillStoreBytes, spillLoadBytes }) => spillStoreBytes + spillLoadBytes, formatBytes, 'less'),
-    figure('stack', ({ stackBytes }) => stackBytes, formatBytes, 'less'),
-    figure('threads/CTA', ({ threadsPerCta }) => threadsPerCta, formatNumber, undefined),
-    figure('CTAs/SM', ({ ctasPerSm }) => ctasPerSm, formatNumber, 'more'),
-    {
-      ...figure(
-        'occupancy',
-        ({ occupancyPercent }) => occupancyPercent,
-        (value) => `${formatNumber(Math.round(value * 10) / 10)} %`,
-        'more',
-      ),
-      isPercent: true,
-    },
+    figure('registers/thread', 'registers_per_thread', formatNumber, 'less'),
+    figure('SMEM/CTA', 'smem_bytes_per_cta', formatBytes, 'less'),
+    figure('spills', 'spill_bytes', formatBytes, 'less'),
+    figure('stack', 'local_bytes', formatBytes, 'less'),
+    figure('threads/CTA', 'threads_per_cta', formatNumber, undefined),
+    figure('CTAs/SM', 'theoretical_ctas_per_sm', formatNumber, 'more'),
+    { ...figure('occupancy', 'theoretical_occupancy_percent', percent, 'more'), isPercent: true },
   ];
 }
 

@@ -2,10 +2,16 @@
  * Compares the shown job with the pinned one: the latency of shapes that both measured, and the resources of their
  * builds.
  */
-import { ArtifactKind, type Artifact, type EntryResources, type ProfileResult } from '@flashcore/shared/contract';
+import { ArtifactKind, type Artifact, type ProfileResult } from '@flashcore/shared/contract';
 import { ratioInterval } from '@flashcore/shared/statistics';
 import { entryOf } from '@flashcore/shared/text';
-import { formatShape, recordedDtype, recordedProblem } from '@flashcore/shared/kernels';
+import {
+  ENTRY_FIGURES,
+  formatShape,
+  recordedDtype,
+  recordedProblem,
+  type EntryFigureName,
+} from '@flashcore/shared/kernels';
 import type { PairedVerdict } from '../present/sections/paired.ts';
 import type { AppState } from './app-state.ts';
 import type { BenchmarkView, JobView, VariantView } from './job-view.ts';
@@ -122,9 +128,9 @@ export function samplesOf(bytes: Uint8Array): number[] {
 }
 
 /** The maximum of a resource over a build's entries. */
-export function mostOf(variant: VariantView, need: (entry: EntryResources) => number): number | undefined {
-  const entries = variant.build?.entries ?? [];
-  return entries.length === 0 ? undefined : Math.max(...entries.map(need));
+export function mostOf({ build }: VariantView, name: EntryFigureName): number | undefined {
+  const entries = build?.entries ?? [];
+  return entries.length === 0 ? undefined : Math.max(...entries.map(ENTRY_FIGURES[name].of));
 }
 
 export interface SourcePair {

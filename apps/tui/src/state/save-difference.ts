@@ -1,15 +1,16 @@
 /** The effect of a save: the figures that both the job before and the job after it have. */
-import { JobState, Outcome, TimingMode, type EntryResources } from '@flashcore/shared/contract';
+import { JobState, Outcome, TimingMode } from '@flashcore/shared/contract';
+import type { EntryFigureName } from '@flashcore/shared/kernels';
 import { mostOf } from './pinned.ts';
 import type { JobView, VariantView } from './job-view.ts';
 import { variantsOf } from './selectors.ts';
 import { MODE_WORDS, outcomeWord, shapeShort } from '../present/words.ts';
 
-const RESOURCES: readonly { readonly name: string; readonly of: (entry: EntryResources) => number }[] = [
-  { name: 'regs', of: (entry) => entry.registersPerThread },
-  { name: 'spills', of: (entry) => entry.spillStoreBytes + entry.spillLoadBytes },
-  { name: 'SMEM', of: (entry) => entry.staticSmemBytes + entry.dynamicSmemBytes },
-  { name: 'CTAs/SM', of: (entry) => entry.ctasPerSm },
+const RESOURCES: readonly (readonly [name: string, of: EntryFigureName])[] = [
+  ['regs', 'registers_per_thread'],
+  ['spills', 'spill_bytes'],
+  ['SMEM', 'smem_bytes_per_cta'],
+  ['CTAs/SM', 'theoretical_ctas_per_sm'],
 ];
 
 /** Text such as "regs 76→61, p50 -3 %"; empty if the figures of the two jobs are equal. */
@@ -31,7 +32,7 @@ function outcomeChange(before: JobView, after: JobView): string[] {
 const wasStopped = ({ outcome }: JobView): boolean => outcome === Outcome.CANCELLED || outcome === Outcome.INTERRUPTED;
 
 const resourceChanges = (a: VariantView, b: VariantView): string[] =>
-  RESOURCES.flatMap(({ name, of }) => {
+  RESOURCES.flatMap(([name, of]) => {
     const [was, is] = [mostOf(a, of), mostOf(b, of)];
     return was === undefined || is === undefined || was === is ? [] : [`${name} ${was}→${is}`];
   });

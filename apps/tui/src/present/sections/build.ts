@@ -7,6 +7,7 @@ import {
   type Diagnostic,
   type EntryResources,
 } from '@flashcore/shared/contract';
+import { ENTRY_FIGURES } from '@flashcore/shared/kernels';
 import { fact, heading, notice, tableOf, type Block, type Column, type Fact } from '../blocks.ts';
 import { formatBytes, formatPercent, formatSeconds } from '../numbers.ts';
 import { piece, type Piece } from '../roles.ts';
@@ -14,8 +15,8 @@ import { notMeasured } from '../words.ts';
 
 const warnsAbove = (limit: number, value: number, text: string): Piece =>
   piece(text, value > limit ? 'warn' : undefined);
-const smemOf = ({ staticSmemBytes, dynamicSmemBytes }: EntryResources): number => staticSmemBytes + dynamicSmemBytes;
-const spillsOf = ({ spillStoreBytes, spillLoadBytes }: EntryResources): number => spillStoreBytes + spillLoadBytes;
+const { of: smemOf } = ENTRY_FIGURES.smem_bytes_per_cta;
+const { of: spillsOf } = ENTRY_FIGURES.spill_bytes;
 
 /** True if a shape of the job launches the entry. Other entries have no occupancy. */
 export const isLaunched = ({ occupancyPercent }: EntryResources): boolean => occupancyPercent > 0;

@@ -37,11 +37,11 @@ export const buildRail: View = ({ state }, size) => {
 
 function figures(variant: VariantView, width: number): Row[] {
   const { build } = variant;
-  const registers = mostOf(variant, (entry) => entry.registersPerThread);
+  const registers = mostOf(variant, 'registers_per_thread');
   if (build === undefined || registers === undefined)
     return wrapRows(build?.entriesMissing || 'not measured', width, { role: 'dim' });
-  const spills = mostOf(variant, (entry) => entry.spillStoreBytes + entry.spillLoadBytes) ?? 0;
-  const smem = mostOf(variant, (entry) => entry.staticSmemBytes + entry.dynamicSmemBytes) ?? 0;
+  const spills = mostOf(variant, 'spill_bytes') ?? 0;
+  const smem = mostOf(variant, 'smem_bytes_per_cta') ?? 0;
   const launched = build.entries.filter(({ occupancyPercent }) => occupancyPercent > 0);
   const least = launched.toSorted((a, b) => a.occupancyPercent - b.occupancyPercent)[0];
   const figure = (value: string, unit: string, isBad = false): Row => [

@@ -1,69 +1,34 @@
 /** Metrics from the compiler's report. */
 import type { BuildResult, EntryResources } from '../../../generated/flashcore/runner/v1/result_pb.js';
 import { FindingKind } from '../../../generated/flashcore/runner/v1/kernel_pb.js';
+import { ENTRY_FIGURES, type EntryFigureName } from '../../entry-figures.ts';
 import { formatShape } from '../../shape.ts';
 import type { Metric } from '../metrics.ts';
 import { shapesNamed } from '../plan-gates.ts';
 import { type GateContext, type Measure, type MetricAnswer } from './answer.ts';
-import { entryOf } from '../../../text/entry-of.ts';
 import { formatCount } from '../../../text/numbers.ts';
-
-interface OfEntry {
-  which: 'highest' | 'lowest';
-  valueOf: (entry: EntryResources) => number;
-  /** Explains where the figure comes from or what it costs. */
-  explain?: (entry: EntryResources) => string;
-}
 
 const occupancyText = ({ ctasPerSm, occupancyPercent, occupancyLimiter }: EntryResources): string =>
   occupancyLimiter === undefined
     ? ''
     : `${ctasPerSm} CTA${ctasPerSm === 1 ? '' : 's'}/SM, ${occupancyPercent.toFixed(0)} % of its warps, bound by ${occupancyLimiter}`;
 
-const smemBytes = ({ staticSmemBytes, dynamicSmemBytes }: EntryResources): number => staticSmemBytes + dynamicSmemBytes;
+const boundText = ({ threadsPerCta, occupancyLimiter }: EntryResources): string =>
+  `${threadsPerCta} threads, bound by ${occupancyLimiter ?? 'nobody knows what'}`;
 
-const OF_ENTRY: Readonly<Record<string, OfEntry>> = {
-  registers_per_thread: {
-    which: 'highest',
-    valueOf: ({ registersPerThread }) => registersPerThread,
-    explain: occupancyText,
-  },
-  smem_bytes_per_cta: {
-    which: 'highest',
-    valueOf: smemBytes,
-    explain: (entry) =>
-      [
-        `${formatCount(entry.staticSmemBytes)} B static, ${formatCount(entry.dynamicSmemBytes)} B dynamic`,
-        ...(entry.smemLimitBytes > 0 ? [`the device allows ${entry.smemLimitBytes} B`] : []),
-        ...(entry.occupancyLimiter === undefined ? [] : [occupancyText(entry)]),
-      ].join(', '),
-  },
-  static_smem_bytes: { which: 'highest', valueOf: ({ staticSmemBytes }) => staticSmemBytes },
-  dynamic_smem_bytes: { which: 'highest', valueOf: ({ dynamicSmemBytes }) => dynamicSmemBytes },
-  spill_bytes: {
-    which: 'highest',
-    valueOf: ({ spillStoreBytes, spillLoadBytes }) => spillStoreBytes + spillLoadBytes,
-    explain: ({ spillStoreBytes, spillLoadBytes }) =>
-      `${formatCount(spillStoreBytes)} B stored, ${formatCount(spillLoadBytes)} B loaded`,
-  },
-  local_bytes: { which: 'highest', valueOf: ({ stackBytes }) => stackBytes },
-  constant_bytes: { which: 'highest', valueOf: ({ constantBytes }) => constantBytes },
-  barriers: { which: 'highest', valueOf: ({ barriers }) => barriers },
-};
-
-const OF_OCCUPANCY: Readonly<Record<string, OfEntry>> = {
-  theoretical_ctas_per_sm: {
-    which: 'lowest',
-    valueOf: ({ ctasPerSm }) => ctasPerSm,
-    explain: ({ threadsPerCta, occupancyLimiter }) =>
-      `${threadsPerCta} threads, bound by ${occupancyLimiter ?? 'nobody knows what'}`,
-  },
-  theoretical_occupancy_percent: {
-    which: 'lowest',
-    valueOf: ({ occupancyPercent }) => occupancyPercent,
-    explain: ({ threadsPerCta, occupancyLimiter }) =>
-      `${threadsPerCta} threads, bound by ${occupancyLimiter ?? 'nobody knows what'}`,
-  },
+/** Explains where a figure comes from or what it costs. */
+const EXPLAIN: Partial<Record<EntryFigureName, (entry: EntryResources) => string>> = {
+  registers_per_thread: occupancyText,
+  smem_bytes_per_cta: (entry) =>
+    [
+      `${formatCount(entry.staticSmemBytes)} B static, ${formatCount(entry.dynamicSmemBytes)} B dynamic`,
+      ...(entry.smemLimitBytes > 0 ? [`the device allows ${entry.smemLimitBytes} B`] : []),
+      ...(entry.occupancyLimiter === undefined ? [] : [occupancyText(entry)]),
+    ].join(', '),
+  spill_bytes: ({ spillStoreBytes, spillLoadBytes }) =>
+    `${formatCount(spillStoreBytes)} B stored, ${formatCount(spillLoadBytes)} B loaded`,
+  theoretical_ctas_per_sm: boundText,
+  theoretical_occupancy_percent: boundText,
 };
 
 export const measureBuild: Measure = (context, metric) => {
@@ -76,11 +41,11 @@ export const measureBuild: Measure = (context, metric) => {
   if (!build.succeeded) return { notMeasured: 'the kernel does not compile' };
   if (metric.name === 'compile_warnings') return warnings(build);
   if (metric.name === 'waves' || metric.name === 'tail_efficiency_percent') return measureWaves(context, metric);
-  const occupancy = Object.hasOwn(OF_OCCUPANCY, metric.name);
-  if (!occupancy) return extremeOf(entryOf(OF_ENTRY, metric.name)!, context, metric);
+  const figure = metric.name as EntryFigureName;
+  if (ENTRY_FIGURES[figure].counts === 'highest') return extremeOf(figure, context, metric);
   const unknown = build.entries.find(({ occupancyLimiter }) => occupancyLimiter === undefined);
   if (unknown) return { notMeasured: `no data sheet for ${unknown.arch || 'the architecture'}` };
-  const answer = extremeOf(entryOf(OF_OCCUPANCY, metric.name)!, context, metric);
+  const answer = extremeOf(figure, context, metric);
   return 'value' in answer ? { ...answer, source: `ptxas and data sheet ${build.entries[0]!.arch}` } : answer;
 };
 
@@ -99,22 +64,20 @@ function warnings({ diagnostics }: BuildResult): MetricAnswer {
   return { value: found.length, detail: found[0] ? `the first: ${found[0].message}` : 'none', source: 'compilers' };
 }
 
-function extremeOf({ which, valueOf, explain }: OfEntry, context: GateContext, metric: Metric): MetricAnswer {
+function extremeOf(figure: EntryFigureName, context: GateContext, metric: Metric): MetricAnswer {
+  const { counts, of } = ENTRY_FIGURES[figure];
   const result = context.variant.build!;
   const { entries, shapes } = launchedEntries(context, metric);
   const [first, ...rest] = entries;
   if (!first) return { notMeasured: result.entriesMissing || 'the compiler reported no entry' };
-  const worst = rest.reduce(
-    (a, b) => ((which === 'highest' ? valueOf(b) > valueOf(a) : valueOf(b) < valueOf(a)) ? b : a),
-    first,
-  );
-  const explained = explain?.(worst) ?? '';
+  const worst = rest.reduce((a, b) => ((counts === 'highest' ? of(b) > of(a) : of(b) < of(a)) ? b : a), first);
+  const explained = EXPLAIN[figure]?.(worst) ?? '';
   const others = result.entries.length - entries.length;
   const launched =
     others > 0 ? `; ${others} more ${others === 1 ? 'entry is' : 'entries are'} not launched for ${shapes}` : '';
-  const among = rest.length > 0 ? `, the ${which} of ${entries.length} entries` : '';
+  const among = rest.length > 0 ? `, the ${counts} of ${entries.length} entries` : '';
   return {
-    value: valueOf(worst),
+    value: of(worst),
     detail: `${explained === '' ? worst.entry : `${worst.entry}: ${explained}`}${among}${launched}`,
     source: `ptxas ${worst.arch}`,
   };
