@@ -2,24 +2,14 @@
  * Tests imports of GPU MODE's tasks, with fixed answers instead of the sandbox's. test/e2e/import-program.test.ts runs
  * the references.
  */
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { parseCases, parseProblem, valuesOf } from '@flashcore/shared/kernels';
-import { afterAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { testFolders } from '../testing/test-folders.ts';
 import { importPrograms } from './import-programs.ts';
 
-const home = mkdtempSync(path.join(tmpdir(), 'flashcore-tasks-'));
-afterAll(() => rmSync(home, { recursive: true }));
+const folderOf = testFolders();
 
 const REFERENCE = `import os
 from utils import make_match_reference
@@ -69,17 +59,6 @@ const DESCRIBED = {
   spec: 1,
   places: [0, 2],
 };
-
-let folders = 0;
-function folderOf(files: Readonly<Record<string, string>>): string {
-  const folder = path.join(home, String((folders += 1)));
-  mkdirSync(folder);
-  for (const [name, content] of Object.entries(files)) {
-    mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
-    writeFileSync(path.join(folder, name), content);
-  }
-  return folder;
-}
 
 /** Imports, and returns the results together with the texts that the sandbox got. */
 async function imported(from: string, answer: object = DESCRIBED, to = path.join(folderOf({}), 'problems')) {

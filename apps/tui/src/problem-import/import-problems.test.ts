@@ -3,40 +3,18 @@
  * (Apache-2.0, flashinfer-ai/flashinfer-bench ecafa9c2, flashinfer_trace/definitions/gqa_paged), and small ones of our
  * own.
  */
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { parseCases, parseProblem, valuesOf } from '@flashcore/shared/kernels';
 import { growth, REPEATED } from '@flashcore/shared/testing';
-import { afterAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import { testFolders } from '../testing/test-folders.ts';
 import { parseDefinition } from './definition.ts';
 import { referenceDigest } from './attention-forms.ts';
 import { importProblems, type Imported } from './import-problems.ts';
 import { UsageError } from '../exit-code.ts';
 
-const home = mkdtempSync(path.join(tmpdir(), 'flashcore-import-'));
-afterAll(() => rmSync(home, { recursive: true }));
-
-let folders = 0;
-/** Creates a folder with files by path. */
-function folderOf(files: Readonly<Record<string, unknown>>): string {
-  const folder = path.join(home, String((folders += 1)));
-  mkdirSync(folder);
-  for (const [name, content] of Object.entries(files)) {
-    mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
-    writeFileSync(path.join(folder, name), typeof content === 'string' ? content : JSON.stringify(content, null, 2));
-  }
-  return folder;
-}
+const folderOf = testFolders();
 
 const into = (): string => path.join(folderOf({}), 'problems');
 const imported = (from: string, to = into()): Imported[] => importProblems({ from, to, anyReference: true });
@@ -321,8 +299,8 @@ describe('a folder', () => {
 
   test('without definitions, or at an invalid path, is an error of the command line', () => {
     expect(() => imported(folderOf({ 'a.txt': '' }))).toThrow(UsageError);
-    expect(() => imported(path.join(home, 'nowhere'))).toThrow(/there is no such file or folder/);
-    expect(() => imported(REAL, path.join(home, 'no/where'))).toThrow(/there is no folder/);
+    expect(() => imported(path.join(folderOf({}), 'nowhere'))).toThrow(/there is no such file or folder/);
+    expect(() => imported(REAL, path.join(folderOf({}), 'no/where'))).toThrow(/there is no folder/);
     expect(() => imported(REAL, path.join(folderOf({ file: '' }), 'file'))).toThrow(/must be a folder/);
   });
 });

@@ -2,24 +2,14 @@
  * Tests imports of problems that are Python programs, with fixed answers instead of the sandbox's.
  * test/e2e/import-program.test.ts runs the programs.
  */
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseCases, parseProblem, valuesOf } from '@flashcore/shared/kernels';
-import { afterAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { testFolders } from '../testing/test-folders.ts';
 import { importPrograms } from './import-programs.ts';
 
-const home = mkdtempSync(path.join(tmpdir(), 'flashcore-import-'));
-afterAll(() => rmSync(home, { recursive: true }));
+const folderOf = testFolders();
 
 const SOURCE = "import os\nos.system('touch pwned')\n\ndef get_init_inputs():\n    return []\n";
 /** The sandbox's description of a linear layer. */
@@ -47,17 +37,7 @@ const LINEAR = {
   roundingError: 1e-6,
 };
 
-let folders = 0;
-function folderOf(files: Readonly<Record<string, string>>): string {
-  const folder = path.join(home, String((folders += 1)));
-  for (const [name, content] of Object.entries(files)) {
-    mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
-    writeFileSync(path.join(folder, name), content);
-  }
-  return folder;
-}
-
-const imported = (from: string, lines: readonly string[], to = path.join(folderOf({ none: '' }), 'problems')) =>
+const imported = (from: string, lines: readonly string[], to = path.join(folderOf({}), 'problems')) =>
   importPrograms({ from, form: 'kernelbench', to, describe: () => Promise.resolve(lines.join('\n')) });
 
 test('a described program becomes a problem that a runner reads', async () => {
@@ -122,7 +102,7 @@ test.each([
 });
 
 test('an existing folder stays unchanged', async () => {
-  const to = folderOf({ none: '' });
+  const to = folderOf({});
   const from = folderOf({ 'level1/7_Linear.py': SOURCE });
   await imported(from, [JSON.stringify(LINEAR)], to);
   const [again] = await imported(from, [JSON.stringify(LINEAR)], to);
@@ -166,7 +146,7 @@ test('mutated answers become problems or reasons with the file, and no part of a
     );
   });
   const from = folderOf(Object.fromEntries(lines.map((_, index) => [`p${1000 + index}.py`, SOURCE])));
-  const to = path.join(folderOf({ none: '' }), 'problems');
+  const to = path.join(folderOf({}), 'problems');
   const results = await imported(from, lines, to);
   expect(results).toHaveLength(200);
   for (const { reason, name } of results) if (reason !== undefined) expect(reason).toContain(name);

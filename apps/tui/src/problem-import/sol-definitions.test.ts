@@ -2,15 +2,14 @@
  * Tests imports of SOL-ExecBench's definitions, with fixed answers instead of the sandbox's.
  * test/e2e/import-program.test.ts runs the references.
  */
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseCases, parseProblem, valuesOf } from '@flashcore/shared/kernels';
-import { afterAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { testFolders } from '../testing/test-folders.ts';
 import { importPrograms } from './import-programs.ts';
 
-const home = mkdtempSync(path.join(tmpdir(), 'flashcore-sol-'));
-afterAll(() => rmSync(home, { recursive: true }));
+const folderOf = testFolders();
 
 const DEFINITION = {
   name: 'row_norm',
@@ -54,20 +53,17 @@ const DESCRIBED = {
   roundingError: 1e-7,
 };
 
-let folders = 0;
-function folderOf(definition: unknown, workloads: readonly unknown[] | string = WORKLOADS): string {
-  const folder = path.join(home, String((folders += 1)));
-  mkdirSync(path.join(folder, 'L1/row_norm'), { recursive: true });
-  const text = typeof definition === 'string' ? definition : JSON.stringify(definition);
+function setOf(definition: unknown, workloads: readonly unknown[] | string = WORKLOADS): string {
   const lines = typeof workloads === 'string' ? workloads : workloads.map((each) => JSON.stringify(each)).join('\n');
-  writeFileSync(path.join(folder, 'L1/row_norm/definition.json'), text);
-  if (lines !== '') writeFileSync(path.join(folder, 'L1/row_norm/workload.jsonl'), lines);
-  return folder;
+  return folderOf({
+    'L1/row_norm/definition.json': definition,
+    ...(lines !== '' && { 'L1/row_norm/workload.jsonl': lines }),
+  });
 }
 
 async function imported(from: string, answer: object = DESCRIBED) {
   const asked: string[] = [];
-  const to = path.join(mkdtempSync(path.join(home, 'to-')), 'problems');
+  const to = path.join(folderOf({}), 'problems');
   const results = await importPrograms({
     from,
     form: 'sol-execbench',
@@ -81,7 +77,7 @@ async function imported(from: string, answer: object = DESCRIBED) {
 }
 
 test("a described definition becomes a problem with the definition's names and dtypes", async () => {
-  const { results, asked } = await imported(folderOf(DEFINITION));
+  const { results, asked } = await imported(setOf(DEFINITION));
   expect(results).toEqual([
     expect.objectContaining({ file: 'L1/row_norm/definition.json', name: 'L1/row_norm', dtype: 'bf16' }),
   ]);
@@ -161,7 +157,7 @@ test.each([
   ['a key that appears twice', `{"name": "a", "name": "b"}`, /the key "name" appears twice/],
   ['deep nesting', '['.repeat(20_000), /not (valid|usable) YAML/],
 ])('a definition with %s is refused with file and key, and reaches no sandbox', async (_, definition, message) => {
-  const { results, asked } = await imported(folderOf(definition));
+  const { results, asked } = await imported(setOf(definition));
   expect(results.map(({ folder, reason }) => [folder, reason])).toEqual([[undefined, expect.stringMatching(message)]]);
   expect(results[0]!.reason).toMatch(/^L1\/row_norm\/definition\.json/);
   expect([asked, existsSync('pwned')]).toEqual([[], false]);
@@ -186,7 +182,7 @@ test.each([
     /workload\.jsonl, line 1(:1)?: inputs\.x\.type: wanted one of/,
   ],
 ])('a definition with %s is refused and reaches no sandbox', async (_, workloads, message) => {
-  const { results, asked } = await imported(folderOf(DEFINITION, workloads));
+  const { results, asked } = await imported(setOf(DEFINITION, workloads));
   expect([results[0]?.reason, asked]).toEqual([expect.stringMatching(message), []]);
 });
 
@@ -197,7 +193,7 @@ test("an answer whose tensors are not the definition's is refused", async () => 
     { ...DESCRIBED, tensors: [{ ...input, name: 'z' }, ...DESCRIBED.tensors.slice(1)] },
   ];
   const reasons = [];
-  for (const answer of answers) reasons.push((await imported(folderOf(DEFINITION), answer)).results[0]?.reason);
+  for (const answer of answers) reasons.push((await imported(setOf(DEFINITION), answer)).results[0]?.reason);
   expect(reasons).toEqual([
     'L1/row_norm/definition.json: outputs: wanted 2, and run returns 1 tensors',
     'L1/row_norm/definition.json: z: the definition has no such tensor',
