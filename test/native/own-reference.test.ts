@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { smallValues } from '@flashcore/shared/kernels';
+import { temporaryFolder } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ROOT } from '../support/home.ts';
 
@@ -13,24 +14,20 @@ const compile = (...args: string[]): Buffer =>
   execFileSync(process.env['CXX'] ?? 'c++', ['-std=c++17', '-I', INCLUDE, ...args]);
 
 test('a reference can ask which optional outputs a kernel has', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'flashcore-own-reference-'));
-  try {
-    const source = join(folder, 'asks.cpp');
-    writeFileSync(
-      source,
-      `#include "flashcore_reference.h"
+  using folder = temporaryFolder();
+  const source = join(folder.path, 'asks.cpp');
+  writeFileSync(
+    source,
+    `#include "flashcore_reference.h"
 int main() {
   flashcore::Case c;
   c.tensors = {{"X", flashcore::Dtype::fp32, false, {2}, {}, {}}, {"Y", flashcore::Dtype::fp32, true, {2}, {}, {}}};
   for (const char* name : {"X", "Y", "Z"}) std::putchar(c.has_output(name) ? '1' : '0');
 }`,
-    );
-    const program = join(folder, 'asks');
-    compile(source, '-o', program);
-    expect(execFileSync(program, { encoding: 'utf8' })).toBe('010');
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  );
+  const program = join(folder.path, 'asks');
+  compile(source, '-o', program);
+  expect(execFileSync(program, { encoding: 'utf8' })).toBe('010');
 });
 
 /** A program that prints the value of every byte in each 8-bit dtype. */
@@ -45,17 +42,13 @@ int main() {
 }`;
 
 test('a reference reads every number of an 8-bit dtype exactly', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'flashcore-own-reference-'));
-  try {
-    const [source, program] = [join(folder, 'bytes.cpp'), join(folder, 'bytes')];
-    writeFileSync(source, EVERY_BYTE);
-    compile(source, '-o', program);
-    const said = execFileSync(program, { encoding: 'utf8' }).trim().split(' ');
-    const numbers = said.map((text) => Number(text.replace('inf', 'Infinity').replace(/-?nan/, 'NaN')));
-    expect(numbers).toEqual((['e4m3', 'e5m2', 'int8'] as const).flatMap((dtype) => [...smallValues(dtype)]));
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  using folder = temporaryFolder();
+  const [source, program] = [join(folder.path, 'bytes.cpp'), join(folder.path, 'bytes')];
+  writeFileSync(source, EVERY_BYTE);
+  compile(source, '-o', program);
+  const said = execFileSync(program, { encoding: 'utf8' }).trim().split(' ');
+  const numbers = said.map((text) => Number(text.replace('inf', 'Infinity').replace(/-?nan/, 'NaN')));
+  expect(numbers).toEqual((['e4m3', 'e5m2', 'int8'] as const).flatMap((dtype) => [...smallValues(dtype)]));
 });
 
 /** The bodies of references of an output Y with two elements. The program below takes the number of a body. */

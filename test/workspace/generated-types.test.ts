@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { temporaryFolder } from '@flashcore/shared/testing';
 import { afterAll, expect, test } from 'vitest';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -21,13 +22,11 @@ test('buf lint (STANDARD, COMMENTS) finds nothing', () => {
 });
 
 test('libs/shared/src/generated is what `npm run proto` makes', () => {
-  const out = mkdtempSync(join(tmpdir(), 'flashcore-proto-'));
-  try {
-    buf('generate', '-o', out);
-    expect(contents(join(ROOT, 'libs/shared/src/generated'))).toEqual(contents(join(out, 'libs/shared/src/generated')));
-  } finally {
-    rmSync(out, { recursive: true });
-  }
+  using folder = temporaryFolder();
+  buf('generate', '-o', folder.path);
+  expect(contents(join(ROOT, 'libs/shared/src/generated'))).toEqual(
+    contents(join(folder.path, 'libs/shared/src/generated')),
+  );
 });
 
 function contents(folder: string): Record<string, string> {

@@ -1,12 +1,11 @@
 /** nx can do all daily work: every project has the four targets, and nx starts a runner and the terminal program. */
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { Terminal } from '@flashcore/tools/terminal';
 import { Home, ROOT } from '../support/home.ts';
-import { waitFor } from '@flashcore/shared/testing';
+import { waitFor, temporaryFolder } from '@flashcore/shared/testing';
 
 const NX = join(ROOT, 'node_modules/.bin/nx');
 
@@ -15,22 +14,18 @@ const NX = join(ROOT, 'node_modules/.bin/nx');
  * seconds.
  */
 function projectsByTarget(): { projects: string[]; withTarget: (target: string) => string[] } {
-  const folder = mkdtempSync(join(tmpdir(), 'fc-nx-'));
-  try {
-    const file = join(folder, 'graph.json');
-    const { status, stdout, stderr } = spawnSync(NX, ['graph', `--file=${file}`], { cwd: ROOT, encoding: 'utf8' });
-    if (status !== 0) throw new Error(`nx graph: ${stdout}${stderr}`);
-    const { graph } = JSON.parse(readFileSync(file, 'utf8')) as {
-      graph: { nodes: Record<string, { data: { targets: object } }> };
-    };
-    const nodes = Object.entries(graph.nodes).toSorted(([one], [other]) => (one < other ? -1 : 1));
-    return {
-      projects: nodes.map(([name]) => name),
-      withTarget: (target) => nodes.filter(([, { data }]) => target in data.targets).map(([name]) => name),
-    };
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  using folder = temporaryFolder();
+  const file = join(folder.path, 'graph.json');
+  const { status, stdout, stderr } = spawnSync(NX, ['graph', `--file=${file}`], { cwd: ROOT, encoding: 'utf8' });
+  if (status !== 0) throw new Error(`nx graph: ${stdout}${stderr}`);
+  const { graph } = JSON.parse(readFileSync(file, 'utf8')) as {
+    graph: { nodes: Record<string, { data: { targets: object } }> };
+  };
+  const nodes = Object.entries(graph.nodes).toSorted(([one], [other]) => (one < other ? -1 : 1));
+  return {
+    projects: nodes.map(([name]) => name),
+    withTarget: (target) => nodes.filter(([, { data }]) => target in data.targets).map(([name]) => name),
+  };
 }
 const { projects: PROJECTS, withTarget } = projectsByTarget();
 /** The root project. It has formatting and Markdown, but no code. */

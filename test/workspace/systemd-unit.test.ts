@@ -3,12 +3,11 @@
  * finds nothing wrong.
  */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
-import { missing } from '@flashcore/shared/testing';
+import { missing, temporaryFolder } from '@flashcore/shared/testing';
 
 const UNIT = join(ROOT, 'tools/systemd/flashcore-runner.service');
 const text = readFileSync(UNIT, 'utf8');
@@ -50,21 +49,17 @@ test('the runner accepts the unit’s command line, and then asks for certificat
 });
 
 test.skipIf(missing('systemd'))('systemd-analyze verify finds nothing wrong', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'fc-unit-'));
-  try {
-    // Replaces the program and the user, which do not exist on this machine. Everything else in the unit stays the
-    // same.
-    const unit = join(folder, 'flashcore-runner.service');
-    writeFileSync(
-      unit,
-      text
-        .replaceAll('/opt/flashcore/flashcore-runner', '/bin/true')
-        .replaceAll(/^(User|Group|SupplementaryGroups)=.*$/gm, ''),
-    );
-    const { status, stdout, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', unit], { encoding: 'utf8' });
-    const lines = `${stdout}${stderr}`.split('\n').filter((line) => line.includes('flashcore-runner.service'));
-    expect({ status, lines }).toEqual({ status: 0, lines: [] });
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  using folder = temporaryFolder();
+  // Replaces the program and the user, which do not exist on this machine. Everything else in the unit stays the
+  // same.
+  const unit = join(folder.path, 'flashcore-runner.service');
+  writeFileSync(
+    unit,
+    text
+      .replaceAll('/opt/flashcore/flashcore-runner', '/bin/true')
+      .replaceAll(/^(User|Group|SupplementaryGroups)=.*$/gm, ''),
+  );
+  const { status, stdout, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', unit], { encoding: 'utf8' });
+  const lines = `${stdout}${stderr}`.split('\n').filter((line) => line.includes('flashcore-runner.service'));
+  expect({ status, lines }).toEqual({ status: 0, lines: [] });
 });

@@ -4,7 +4,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { edited } from '@flashcore/shared/testing';
+import { edited, temporaryFolder } from '@flashcore/shared/testing';
 import { ROOT } from '../support/home.ts';
 
 const versionOf = (folder: string): string =>
@@ -33,15 +33,11 @@ test('the API has everything that the released version had', { timeout: 60_000 }
 });
 
 test('a removed field is found', { timeout: 60_000 }, () => {
-  const folder = mkdtempSync(join(tmpdir(), 'fc-versions-'));
-  try {
-    cpSync(join(ROOT, 'proto'), folder, { recursive: true });
-    const file = join(folder, 'flashcore/runner/v1/job.proto');
-    writeFileSync(file, edited(readFileSync(file, 'utf8'), /^ {2}optional string request_id = \d+;$/m, ''));
-    expect(breaks(folder)).toMatch(/request_id/);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  using folder = temporaryFolder();
+  cpSync(join(ROOT, 'proto'), folder.path, { recursive: true });
+  const file = join(folder.path, 'flashcore/runner/v1/job.proto');
+  writeFileSync(file, edited(readFileSync(file, 'utf8'), /^ {2}optional string request_id = \d+;$/m, ''));
+  expect(breaks(folder.path)).toMatch(/request_id/);
 });
 
 test('every package has the version of the repository', () => {

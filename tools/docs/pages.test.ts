@@ -1,6 +1,6 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { temporaryFolder } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { ladderSteps } from '../ladder/steps.ts';
 import { galleryMarkdown } from './gallery.ts';
@@ -11,15 +11,11 @@ test('every link of the pages leads to an existing file or heading', () => {
 });
 
 test('deadLinks() finds a missing file and a missing heading, and ignores links in code', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'fc-docs-'));
-  try {
-    const text =
-      '# A b, c\n\n## `x` y\n\n## A b, c\n\n[1](#a-b-c) [2](#a-b-c-1) [3](#x-y) [4](#gone) [5](gone.md) `[6](no)`\n';
-    writeFileSync(join(folder, 'page.md'), text);
-    expect(deadLinks(['page.md'], folder)).toEqual(['page.md: #gone', 'page.md: gone.md']);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  using folder = temporaryFolder();
+  const text =
+    '# A b, c\n\n## `x` y\n\n## A b, c\n\n[1](#a-b-c) [2](#a-b-c-1) [3](#x-y) [4](#gone) [5](gone.md) `[6](no)`\n';
+  writeFileSync(join(folder.path, 'page.md'), text);
+  expect(deadLinks(['page.md'], folder.path)).toEqual(['page.md: #gone', 'page.md: gone.md']);
 });
 
 test('the gallery shows each step with its lesson, its figure and the diff to the previous step', async () => {

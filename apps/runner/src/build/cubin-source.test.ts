@@ -1,8 +1,7 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { inFull, missing } from '@flashcore/shared/testing';
+import { inFull, missing, temporaryFolder } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { cubinEntries, cubinFault } from './cubin-source.ts';
 import { cubinParameters } from './entry-parameters.ts';
@@ -158,25 +157,21 @@ function compiled(folder: string, arch: string, source: string): { path: string;
 test.skipIf(missing('nvcc')).each(inFull(['sm_80', 'sm_90'], (arch) => arch === 'sm_90'))(
   'entries, parameters and state of a cubin for %s are those that ptxas reports',
   (arch) => {
-    const folder = mkdtempSync(join(tmpdir(), 'fc-cubin-'));
-    try {
-      const { path, report } = compiled(folder, arch, SOURCE);
-      const file = readFileSync(path);
-      expect(cubinFault(file, arch)).toBeUndefined();
-      const [said] = parsePtxasReport(report);
-      const [read, ...others] = cubinEntries(file, arch);
-      expect(others).toEqual([]);
-      expect(read).toMatchObject({
-        entry: 'entry',
-        registers: said!.registers,
-        staticSmemBytes: said!.staticSmemBytes,
-        stackBytes: said!.stackBytes,
-      });
-      expect(cubinParameters(path)).toEqual(new Map([['entry', [8, 8, 4, 12]]]));
-      expect(stateInForeignCubin(file)).toEqual(['counter (4 bytes)']);
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
+    using folder = temporaryFolder();
+    const { path, report } = compiled(folder.path, arch, SOURCE);
+    const file = readFileSync(path);
+    expect(cubinFault(file, arch)).toBeUndefined();
+    const [said] = parsePtxasReport(report);
+    const [read, ...others] = cubinEntries(file, arch);
+    expect(others).toEqual([]);
+    expect(read).toMatchObject({
+      entry: 'entry',
+      registers: said!.registers,
+      staticSmemBytes: said!.staticSmemBytes,
+      stackBytes: said!.stackBytes,
+    });
+    expect(cubinParameters(path)).toEqual(new Map([['entry', [8, 8, 4, 12]]]));
+    expect(stateInForeignCubin(file)).toEqual(['counter (4 bytes)']);
   },
 );
 
@@ -188,34 +183,30 @@ const listingOf = (...instructions: string[]) => ({
 test.skipIf(missing('nvcc'))(
   'small variables whose address no instruction reads do not count as state that outlives a launch',
   () => {
-    const folder = mkdtempSync(join(tmpdir(), 'fc-cubin-'));
-    try {
-      const cubinOf = (declaration: string, statement: string): Buffer => {
-        const source = `${declaration}\nextern "C" __global__ void entry(long long* out) {\n${statement}\n}\n`;
-        return readFileSync(compiled(folder, 'sm_90', source).path);
-      };
-      const unused = cubinOf('__device__ char text[11];', 'out[0] = 1;');
-      expect([addressBanks(unused), stateInForeignCubin(unused)]).toEqual([new Set([4]), ['text (11 bytes)']]);
-      const none = listingOf('LDC R1, c[0x0][0x28]', 'LDG.E.U8 R0, desc[UR4][R2.64]', 'LDC.S8 R2, c[0x3][R4]');
-      expect(stateInForeignCubin(unused, none)).toEqual([]);
-      for (const reads of [
-        'LDC.64 R2, c[0x4][RZ]',
-        'IADD3 R7, R0, c[0x4][0x0], RZ',
-        'ULDC.64 UR4, c[0x4][0x0]',
-        'LDC.64.ISL R2, c[0x0][R3]',
-        'LDC R2, cx[UR4][0x0]',
-      ])
-        expect(stateInForeignCubin(unused, listingOf(reads)), reads).toEqual(['text (11 bytes)']);
-      expect(stateInForeignCubin(unused, { missing: 'no cuobjdump' })).toEqual(['text (11 bytes)']);
-      const large = cubinOf('__device__ char text[65];', 'out[0] = 1;');
-      const reached = cubinOf('__device__ char cell; __device__ char* at = &cell;', 'out[0] = 1;');
-      const heap = cubinOf('__device__ char text[11];', 'out[0] = (long long)malloc(8);');
-      for (const file of [large, reached, heap]) {
-        expect(addressBanks(file)).toBeUndefined();
-        expect(stateInForeignCubin(file, none)).not.toEqual([]);
-      }
-    } finally {
-      rmSync(folder, { recursive: true });
+    using folder = temporaryFolder();
+    const cubinOf = (declaration: string, statement: string): Buffer => {
+      const source = `${declaration}\nextern "C" __global__ void entry(long long* out) {\n${statement}\n}\n`;
+      return readFileSync(compiled(folder.path, 'sm_90', source).path);
+    };
+    const unused = cubinOf('__device__ char text[11];', 'out[0] = 1;');
+    expect([addressBanks(unused), stateInForeignCubin(unused)]).toEqual([new Set([4]), ['text (11 bytes)']]);
+    const none = listingOf('LDC R1, c[0x0][0x28]', 'LDG.E.U8 R0, desc[UR4][R2.64]', 'LDC.S8 R2, c[0x3][R4]');
+    expect(stateInForeignCubin(unused, none)).toEqual([]);
+    for (const reads of [
+      'LDC.64 R2, c[0x4][RZ]',
+      'IADD3 R7, R0, c[0x4][0x0], RZ',
+      'ULDC.64 UR4, c[0x4][0x0]',
+      'LDC.64.ISL R2, c[0x0][R3]',
+      'LDC R2, cx[UR4][0x0]',
+    ])
+      expect(stateInForeignCubin(unused, listingOf(reads)), reads).toEqual(['text (11 bytes)']);
+    expect(stateInForeignCubin(unused, { missing: 'no cuobjdump' })).toEqual(['text (11 bytes)']);
+    const large = cubinOf('__device__ char text[65];', 'out[0] = 1;');
+    const reached = cubinOf('__device__ char cell; __device__ char* at = &cell;', 'out[0] = 1;');
+    const heap = cubinOf('__device__ char text[11];', 'out[0] = (long long)malloc(8);');
+    for (const file of [large, reached, heap]) {
+      expect(addressBanks(file)).toBeUndefined();
+      expect(stateInForeignCubin(file, none)).not.toEqual([]);
     }
   },
 );
@@ -231,39 +222,35 @@ function* numbers(seed: number): Generator<number, never> {
 test.skipIf(missing('nvcc'))(
   'a cubin with changed bytes is refused or read within the time limit, and never throws',
   () => {
-    const folder = mkdtempSync(join(tmpdir(), 'fc-cubin-'));
-    try {
-      const { path } = compiled(folder, 'sm_90', SOURCE);
-      const file = readFileSync(path);
-      const altered = join(folder, 'altered.cubin');
-      const table = Number(file.readBigUInt64LE(40));
-      const outcomes = { refused: 0, read: 0 };
-      for (let seed = 1; seed <= 300; seed += 1) {
-        const random = numbers(seed);
-        const next = (below: number): number => Math.floor(random.next().value * below);
-        const copy = changed(file, (bytes) => {
-          for (let change = next(6); change >= 0; change -= 1) {
-            // A position in the ELF header, in the table of sections, or anywhere.
-            const at = [next(64), table + next(file.length - table), next(file.length)][next(3)]!;
-            bytes[at] = [0, 0xff, next(256)][next(3)]!;
-          }
-        }).subarray(0, next(8) === 0 ? next(file.length) : file.length);
-        const began = performance.now();
-        const fault = cubinFault(copy, 'sm_90');
-        if (fault === undefined) {
-          writeFileSync(altered, copy);
-          cubinEntries(copy, 'sm_90');
-          stateInForeignCubin(copy, listingOf('EXIT'));
-          cubinParameters(altered);
+    using folder = temporaryFolder();
+    const { path } = compiled(folder.path, 'sm_90', SOURCE);
+    const file = readFileSync(path);
+    const altered = join(folder.path, 'altered.cubin');
+    const table = Number(file.readBigUInt64LE(40));
+    const outcomes = { refused: 0, read: 0 };
+    for (let seed = 1; seed <= 300; seed += 1) {
+      const random = numbers(seed);
+      const next = (below: number): number => Math.floor(random.next().value * below);
+      const copy = changed(file, (bytes) => {
+        for (let change = next(6); change >= 0; change -= 1) {
+          // A position in the ELF header, in the table of sections, or anywhere.
+          const at = [next(64), table + next(file.length - table), next(file.length)][next(3)]!;
+          bytes[at] = [0, 0xff, next(256)][next(3)]!;
         }
-        outcomes[fault === undefined ? 'read' : 'refused'] += 1;
-        expect(performance.now() - began, `seed ${seed}`).toBeLessThan(500);
+      }).subarray(0, next(8) === 0 ? next(file.length) : file.length);
+      const began = performance.now();
+      const fault = cubinFault(copy, 'sm_90');
+      if (fault === undefined) {
+        writeFileSync(altered, copy);
+        cubinEntries(copy, 'sm_90');
+        stateInForeignCubin(copy, listingOf('EXIT'));
+        cubinParameters(altered);
       }
-      expect(outcomes).toEqual({ refused: expect.any(Number) as number, read: expect.any(Number) as number });
-      expect(Math.min(outcomes.refused, outcomes.read)).toBeGreaterThan(20);
-    } finally {
-      rmSync(folder, { recursive: true });
+      outcomes[fault === undefined ? 'read' : 'refused'] += 1;
+      expect(performance.now() - began, `seed ${seed}`).toBeLessThan(500);
     }
+    expect(outcomes).toEqual({ refused: expect.any(Number) as number, read: expect.any(Number) as number });
+    expect(Math.min(outcomes.refused, outcomes.read)).toBeGreaterThan(20);
   },
 );
 

@@ -1,8 +1,7 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { missing } from '@flashcore/shared/testing';
+import { missing, temporaryFolder } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { keepsStateFinding, stateInCubin, stateInPtx } from './kept-state.ts';
 import { toolPath } from './toolchain.ts';
@@ -94,21 +93,17 @@ test.skipIf(missing('nvcc')).each(SOURCES)(
   'finds memory that outlives a launch, in cubin and PTX: %s',
   { timeout: 60_000 },
   (_, source, named) => {
-    const folder = mkdtempSync(join(tmpdir(), 'fc-state-'));
-    try {
-      writeFileSync(join(folder, 'kernel.cu'), source);
-      const made = (kind: 'cubin' | 'ptx'): Buffer => {
-        const path = join(folder, `kernel.${kind}`);
-        execFileSync(NVCC, [`-${kind}`, '-arch=sm_90', '-o', path, join(folder, 'kernel.cu')], { stdio: 'ignore' });
-        return readFileSync(path);
-      };
-      const namesOf = (state: string[]): string[] => state.map((each) => each.replace(/ \(.*/, '')).sort();
-      const matching = named.map((name) => expect.stringContaining(name) as string).sort();
-      const ptx = made('ptx').toString();
-      expect([namesOf(stateInCubin(made('cubin'), ptx)), namesOf(stateInPtx(ptx))]).toEqual([matching, matching]);
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
+    using folder = temporaryFolder();
+    writeFileSync(join(folder.path, 'kernel.cu'), source);
+    const made = (kind: 'cubin' | 'ptx'): Buffer => {
+      const path = join(folder.path, `kernel.${kind}`);
+      execFileSync(NVCC, [`-${kind}`, '-arch=sm_90', '-o', path, join(folder.path, 'kernel.cu')], { stdio: 'ignore' });
+      return readFileSync(path);
+    };
+    const namesOf = (state: string[]): string[] => state.map((each) => each.replace(/ \(.*/, '')).sort();
+    const matching = named.map((name) => expect.stringContaining(name) as string).sort();
+    const ptx = made('ptx').toString();
+    expect([namesOf(stateInCubin(made('cubin'), ptx)), namesOf(stateInPtx(ptx))]).toEqual([matching, matching]);
   },
 );
 

@@ -1,10 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { ALL_TESTS, cpuMs } from '@flashcore/shared/testing';
+import { ALL_TESTS, cpuMs, temporaryFolder } from '@flashcore/shared/testing';
 import { readSourceText, unescaped } from './source-text.ts';
 
 test.each([
@@ -114,27 +113,23 @@ if (ALL_TESTS)
   test.skipIf(COMPILER === undefined)(
     'every directive that a compiler obeys is found: an include that it opens is listed, or a doubt is reported',
     () => {
-      const folder = mkdtempSync(join(tmpdir(), 'flashcore-text-'));
-      try {
-        writeFileSync(join(folder, 'found.h'), '');
-        fc.assert(
-          fc.property(fc.array(fc.constantFrom(...PIECES), { minLength: 3, maxLength: 30 }), (pieces) => {
-            const text = pieces.join('');
-            writeFileSync(join(folder, 'unit.cpp'), text);
-            const { stderr } = spawnSync(COMPILER!, ['-std=c++17', '-E', '-H', 'unit.cpp', '-o', 'unit.ii'], {
-              cwd: folder,
-              encoding: 'utf8',
-            });
-            if (!/^\. found\.h$/m.test(stderr)) return;
-            const { code, doubts } = readSourceText(text);
-            expect(
-              doubts.length > 0 || /^[\0\t\v\f\r \ufeff]*(?:#|%:)[\0\t\v\f\r ]*include[^\n]*found\.h/m.test(code),
-            ).toBe(true);
-          }),
-          { numRuns: Number(process.env.FLASHCORE_TEXT_RUNS ?? 80) },
-        );
-      } finally {
-        rmSync(folder, { recursive: true });
-      }
+      using folder = temporaryFolder();
+      writeFileSync(join(folder.path, 'found.h'), '');
+      fc.assert(
+        fc.property(fc.array(fc.constantFrom(...PIECES), { minLength: 3, maxLength: 30 }), (pieces) => {
+          const text = pieces.join('');
+          writeFileSync(join(folder.path, 'unit.cpp'), text);
+          const { stderr } = spawnSync(COMPILER!, ['-std=c++17', '-E', '-H', 'unit.cpp', '-o', 'unit.ii'], {
+            cwd: folder.path,
+            encoding: 'utf8',
+          });
+          if (!/^\. found\.h$/m.test(stderr)) return;
+          const { code, doubts } = readSourceText(text);
+          expect(
+            doubts.length > 0 || /^[\0\t\v\f\r \ufeff]*(?:#|%:)[\0\t\v\f\r ]*include[^\n]*found\.h/m.test(code),
+          ).toBe(true);
+        }),
+        { numRuns: Number(process.env.FLASHCORE_TEXT_RUNS ?? 80) },
+      );
     },
   );

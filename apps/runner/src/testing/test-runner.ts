@@ -1,10 +1,9 @@
-import { mkdtempSync, rmSync, cpSync, readFileSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { RunnerClient, type ClientSecurity } from '@flashcore/shared/client';
 import { type JobEvent, type JobFinished } from '@flashcore/shared/contract';
-import { PATIENT_MS } from '@flashcore/shared/testing';
+import { PATIENT_MS, temporaryFolder } from '@flashcore/shared/testing';
 import { createLogger } from '../log.ts';
 import { KEEP_ALL } from '../operation/retention.ts';
 import { startRunner, type Runner } from '../runner.ts';
@@ -14,11 +13,7 @@ import { TEST_HOST } from './test-host.ts';
 
 export const REPOSITORY_ROOT = fileURLToPath(new URL('../../../..', import.meta.url)).replace(/\/$/, '');
 
-/** A folder that is removed when the test ends. */
-export function temporaryFolder(): Disposable & { path: string } {
-  const path = mkdtempSync(join(tmpdir(), 'fc-'));
-  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
-}
+export { temporaryFolder };
 
 export interface TestRunner extends AsyncDisposable {
   runner: Runner;

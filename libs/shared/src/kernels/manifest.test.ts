@@ -1,7 +1,7 @@
-import { mkdtempSync, readFileSync, readdirSync, existsSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, readdirSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { FlashcoreError } from '../contract/errors.ts';
 import { kernelMessage, loadManifest, parseManifest } from './manifest.ts';
 import { checkShape, planLaunches } from './launch-plan.ts';
@@ -581,16 +581,12 @@ test('aliases cannot expand a manifest without limit', () => {
 });
 
 test('the error for a folder without kernel.yaml names the folder', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'flashcore-manifest-'));
-  try {
-    await expect(loadManifest(folder)).rejects.toMatchObject({
-      reason: 'INVALID_MANIFEST',
-      metadata: { path: join(folder, 'kernel.yaml') },
-      message: `No kernel folder, there is no ${join(folder, 'kernel.yaml')}: give a folder with a kernel.yaml`,
-    });
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  using folder = temporaryFolder();
+  await expect(loadManifest(folder.path)).rejects.toMatchObject({
+    reason: 'INVALID_MANIFEST',
+    metadata: { path: join(folder.path, 'kernel.yaml') },
+    message: `No kernel folder, there is no ${join(folder.path, 'kernel.yaml')}: give a folder with a kernel.yaml`,
+  });
 });
 
 test('the launches of the example in kernels/README.md can be planned', () => {

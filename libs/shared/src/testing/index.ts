@@ -10,3 +10,4 @@ export { hostileMessage } from './hostile-message.ts';
 export { JOB, recordedEvents, replay, serve, type FakeRunner } from './fake-runner.ts';
 export { childrenOf, Sshd } from './sshd.ts';
 export { PATIENT_MS, until, waitFor } from './wait-for.ts';
+export { temporaryFolder } from './temporary-folder.ts';
