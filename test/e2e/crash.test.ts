@@ -1,11 +1,12 @@
 /** kill -9 of the daemon during a job: after a restart the job still exists and has ended. */
 import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
 import { RunnerClient } from '@flashcore/shared/client';
 import { JobState, Outcome, type BenchmarkResult, type JobEvent } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { PATIENT_MS } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
-import { Home } from '../support/home.ts';
+import { Home, ROOT } from '../support/home.ts';
 
 test('a job that ran when the daemon was killed is INTERRUPTED after the restart, without a gap in its events, and runs again on request', async () => {
   await using home = new Home();
@@ -41,6 +42,33 @@ test('a job that ran when the daemon was killed is INTERRUPTED after the restart
   // The request_id now belongs to the new run, which has ended.
   expect(await all(client.start('verify', verifyRequest({ requestId, restartInterrupted: true })))).toEqual(again);
 }, 60_000);
+
+test('jobs that were queued when the daemon was killed run after the restart, each once, also from an uploaded folder', async () => {
+  await using home = new Home();
+  const first = await home.startDaemon();
+  const queued: string[] = [];
+  {
+    using client = await RunnerClient.connect({ address: first.address, timeoutMs: PATIENT_MS });
+    const uploaded = await client.uploadFolder(join(ROOT, 'kernels/fa_v1_baseline'));
+    const running = client.start('verify', verifyRequest({ requestId: randomUUID() }))[Symbol.asyncIterator]();
+    while ((await running.next()).value?.payload.case !== 'started');
+    for (const kernel of [verifyRequest({ requestId: '' }).kernel, uploaded])
+      for await (const { job } of client.start('verify', { ...verifyRequest({ requestId: randomUUID() }), kernel })) {
+        queued.push(job);
+        break;
+      }
+    first.process.kill('SIGKILL');
+  }
+  const second = await home.startDaemon();
+  using client = await RunnerClient.connect({ address: second.address, timeoutMs: PATIENT_MS });
+  for (const name of queued) {
+    const log = await all(client.watch(name, { afterSequence: 0n }));
+    expectNoGap(log);
+    expect(log.filter(({ payload }) => payload.case === 'started')).toHaveLength(1);
+    const end = log.at(-1)!.payload;
+    expect(end.case === 'finished' && Outcome[end.value.outcome]).toBe('PASSED');
+  }
+}, 120_000);
 
 test('raw samples that an event has announced to a client survive kill -9', async () => {
   await using home = new Home();

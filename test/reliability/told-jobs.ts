@@ -16,12 +16,19 @@ export interface Told {
 /** Flags of a daemon whose data is in the folder. */
 export const flags = (folder: string): string[] => ['--data', join(folder, 'data'), '--address', `unix:${folder}/s`];
 
-/** Checks that no job is running: the daemon ends the jobs that a crash interrupted before it answers. */
-export async function expectNothingRuns(daemon: ChildRunner): Promise<void> {
+/** Checks that the jobs that clients saw running have ended: the daemon ends them before it answers. */
+export async function expectResolved(daemon: ChildRunner, told: readonly Told[]): Promise<void> {
   using client = await RunnerClient.connect({ address: daemon.address });
-  const running = await client.listJobs({ state: JobState.RUNNING });
-  const queued = await client.listJobs({ state: JobState.QUEUED });
-  expect([...running.jobs, ...queued.jobs]).toEqual([]);
+  const open = [JobState.QUEUED, JobState.RUNNING].map(async (state) => (await client.listJobs({ state })).jobs);
+  const names = (await Promise.all(open)).flat().map(({ name }) => name);
+  const ran = told.filter(({ seen }) => seen.some(({ payload }) => payload.case === 'started'));
+  expect(ran.map(({ seen }) => seen[0]!.job).filter((name) => names.includes(name))).toEqual([]);
+}
+
+/** Cancels the jobs that a crash left in the queue, and that run now or wait, one of them for ever. */
+async function cancelQueued(client: RunnerClient): Promise<void> {
+  for (const state of [JobState.QUEUED, JobState.RUNNING])
+    for (const { name } of (await client.listJobs({ state })).jobs) await client.cancelJob({ name });
 }
 
 /**
@@ -72,8 +79,9 @@ export async function loadUntilKilled(
 export async function checkTold(daemon: ChildRunner, told: Told[]): Promise<void> {
   const { exitCode, signalCode } = daemon.child;
   expect([exitCode, signalCode], daemon.stderr).toEqual([null, null]);
-  await expectNothingRuns(daemon);
+  await expectResolved(daemon, told);
   using client = await RunnerClient.connect({ address: daemon.address });
+  await cancelQueued(client);
   for (const { seen, kernelId, requestId } of told) {
     const name = seen[0]?.job;
     if (name === undefined) continue;
@@ -90,7 +98,7 @@ export async function checkTold(daemon: ChildRunner, told: Told[]): Promise<void
     ]);
     expect(ends[0]!.payload.value).toMatchObject({ outcome: job!.outcome, summary: job!.summary });
     if (seen.at(-1)!.payload.case !== 'finished')
-      expect([Outcome.INTERRUPTED, Outcome.PASSED, Outcome.ERROR]).toContain(job!.outcome);
+      expect([Outcome.INTERRUPTED, Outcome.CANCELLED, Outcome.PASSED, Outcome.ERROR]).toContain(job!.outcome);
     const again = await collect(client.start('build', { ...kernel(kernelId), options: { requestId } }));
     expect(again[0]!.job).toBe(name);
   }

@@ -47,11 +47,15 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     const stores = openStores(options, undo);
     const { database, history, writes } = stores;
     const planner = await makePlanner(options, stores, undo);
+    // A runner that can't open its address ends, and must leave the jobs of the one before in the queue.
+    let isServing = false;
     const jobs = new Jobs({
       database,
       history,
       devices: () => planner.devices(),
       capacity: planner.capacity && ((deviceId) => planner.capacity!(deviceId)),
+      bodyAgain: planner.bodyAgain && ((kept, queued) => planner.bodyAgain!(kept, queued)),
+      mayStart: () => isServing,
       keptBody: planner.keptBody && ((kept, deviceId) => planner.keptBody!(kept, deviceId)),
       maxQueued: options.maxQueued,
       logger,
@@ -92,6 +96,8 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       ),
     );
     await planner.begin?.(jobs);
+    isServing = true;
+    jobs.startWaiting();
     const close = (): void => kept.dispose();
     const { ended, stop } = serveUntilStopped(options, { door, jobs, planner, writes, tracing, close });
     if (embedded)

@@ -3,6 +3,8 @@ import { create } from '@bufbuild/protobuf';
 import {
   JobKind,
   FlashcoreError,
+  JobResultSchema,
+  Outcome,
   ToolSchema,
   WarningSchema,
   invalidRequest,
@@ -20,10 +22,14 @@ import {
   type PlannedJob,
   type DeviceDescription,
   type DeviceLoad,
+  type JobBody,
+  type JobOutcome,
   type JobPlanner,
   type JobMethod,
   type JobRequests,
+  type QueuedBefore,
 } from '../jobs/job-context.ts';
+import { keptRequest, requestAgain } from '../jobs/kept-request.ts';
 import type { KernelCatalog } from '../kernels.ts';
 import type { Logger } from '../log.ts';
 import { championFor, type DecisionStore } from '../store/decisions.ts';
@@ -150,13 +156,13 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
     prepare: () => prepare(),
     planJob: (method, request, load) => {
       if (method === 'benchmark' && !request.kernel)
-        return plannedSdpa(
-          planSdpa(request as BenchmarkRequest, { devices: devices(), cases: settings.cases(), load }),
-          {
+        return {
+          ...plannedSdpa(planSdpa(request as BenchmarkRequest, { devices: devices(), cases: settings.cases(), load }), {
             options,
             runtimes,
-          },
-        );
+          }),
+          again: keptRequest(method, request),
+        };
       const spec = planSpec(method, request, {
         devices: devices(),
         kernels: options.kernels,
@@ -171,7 +177,16 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
       });
       if (spec.tune && spec.tune.maxUsd > 0) requireRate(spec.device, options.rates ?? new Map());
       const cases = settings.cases(spec.kernel.manifest.problem);
-      return plannedJob(spec, { options, tools, runtimes, cases });
+      return { ...plannedJob(spec, { options, tools, runtimes, cases }), again: keptRequest(method, request) };
+    },
+    bodyAgain(kept, queued) {
+      return async (job) => {
+        // A gateway has given the job to another pilot by now.
+        if (options.assigned) return interrupted('The pilot ended while the job was queued');
+        await prepare();
+        const planned = this.planJob(kept.method, requestAgain(kept, queued.deviceId), () => 0);
+        return codeChanged(planned, queued) ?? planned.body(job);
+      };
     },
     judging: () => {
       const { heldOut = [], logger } = options;
@@ -188,9 +203,28 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
       await Promise.all([...runtimes.values()].map((runtime) => runtime.close()));
     },
   } satisfies {
-    planJob: <Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad) => PlannedJob;
+    planJob: <Method extends JobMethod>(
+      method: Method,
+      request: JobRequests[Method],
+      load: DeviceLoad,
+    ) => PlannedJob & { body: JobBody };
   } & Omit<JobPlanner, 'planJob'>;
 }
+
+/** The end of a job that waited for an earlier runner, if its kernel, one of the host's, was edited since. */
+function codeChanged(
+  { codeDigest: now = '', kernelId }: PlannedJob,
+  { codeDigest }: QueuedBefore,
+): JobOutcome | undefined {
+  if (now === codeDigest) return undefined;
+  return interrupted(`The runner ended while the job was queued, and ${kernelId} was edited before it started again`);
+}
+
+const interrupted = (summary: string): JobOutcome => ({
+  outcome: Outcome.INTERRUPTED,
+  summary,
+  result: create(JobResultSchema),
+});
 
 /** Refuses a budget in dollars if the device's cost is unknown. Errors: INVALID_REQUEST. */
 function requireRate(device: DeviceDescription, rates: DeviceRates): void {
@@ -232,7 +266,7 @@ interface PlannedJobParts {
   cases: Cases;
 }
 
-function plannedJob(spec: JobSpec, parts: PlannedJobParts): PlannedJob {
+function plannedJob(spec: JobSpec, parts: PlannedJobParts): PlannedJob & { body: JobBody } {
   const { options, tools, runtimes, cases } = parts;
   const { kernel, device } = spec;
   const { artifacts, kernels, decisions } = options;
@@ -265,7 +299,7 @@ function plannedJob(spec: JobSpec, parts: PlannedJobParts): PlannedJob {
 }
 
 /** A job that measures SDPA without a kernel, on a device whose host has PyTorch. */
-function plannedSdpa(spec: SdpaSpec, { options, runtimes }: SdpaParts): PlannedJob {
+function plannedSdpa(spec: SdpaSpec, { options, runtimes }: SdpaParts): PlannedJob & { body: JobBody } {
   const { deviceId } = spec.device;
   return {
     kind: JobKind.BENCHMARK,

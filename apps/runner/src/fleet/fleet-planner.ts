@@ -1,12 +1,10 @@
-import { clone, create, fromBinary, type DescMessage } from '@bufbuild/protobuf';
+import { clone, create } from '@bufbuild/protobuf';
 import {
   AssignedRunSchema,
   AttemptStartedSchema,
   DeviceSchema,
   FlashcoreError,
   JobResultSchema,
-  JobOptionsSchema,
-  KernelRunnerService,
   Outcome,
   ProvenanceSchema,
   WarningSchema,
@@ -32,6 +30,7 @@ import {
   type KeptRequest,
   type PlannedJob,
 } from '../jobs/job-context.ts';
+import { requestAgain } from '../jobs/kept-request.ts';
 import { labelOf, type JobSpec } from '../spec/job-spec.ts';
 import { rankingMessage } from '../spec/ranked-run.ts';
 import { planSdpa } from '../spec/sdpa-spec.ts';
@@ -127,11 +126,8 @@ function specOf<Method extends JobMethod>(
 }
 
 /** Plans a resumed job again. Its sources are named by content, and its device is the one chosen at first. */
-function specAgain({ method, request }: KeptRequest, deviceId: string, options: FleetPlannerOptions): JobSpec {
-  const schema: DescMessage = KernelRunnerService.method[method].input;
-  const again = fromBinary(schema, request) as unknown as JobRequests[typeof method];
-  again.options = create(JobOptionsSchema, { deviceId });
-  return specOf(method, again, { options, load: () => 0 });
+function specAgain(kept: KeptRequest, deviceId: string, options: FleetPlannerOptions): JobSpec {
+  return specOf(kept.method, requestAgain(kept, deviceId), { options, load: () => 0 });
 }
 
 interface About<Method extends JobMethod> {

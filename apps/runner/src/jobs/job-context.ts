@@ -92,6 +92,13 @@ export interface KeptRequest {
   request: Uint8Array;
 }
 
+/** A job that an earlier runner left in the queue. */
+export interface QueuedBefore {
+  deviceId: string;
+  /** Digest of its kernel.yaml and sources when it was accepted; empty for a job without a kernel. */
+  codeDigest: string;
+}
+
 /** A checked request, ready to be queued, with the body that carries it out. */
 export type PlannedJob = AboutJob & (OwnBody | OfKeptRequest);
 
@@ -106,9 +113,11 @@ interface AboutJob {
   deviceId: string;
 }
 
-/** A job that ends as INTERRUPTED when its runner ends. */
+/** A job that ends as INTERRUPTED when its runner ends while it runs. */
 interface OwnBody {
   body: JobBody;
+  /** Its request, with which it stays in the queue if its runner is killed before it starts; absent: it does not. */
+  again?: KeptRequest;
   /** The body takes and leaves its device itself and reports this; otherwise it has the device from start to end. */
   takesDevice?: boolean;
   /** Compiles what the body will need, while the job waits; absent: nothing is compiled. */
@@ -166,6 +175,11 @@ export interface JobPlanner {
   capacity?(deviceId: string): number;
   /** Makes the body of a job whose planJob() returned a kept request; absent: no request is kept. */
   keptBody?(kept: KeptRequest, deviceId: string): JobBody;
+  /**
+   * Makes the body of a job that an earlier runner left in the queue, from the request that planJob() returned as
+   * `again`; absent: such jobs are INTERRUPTED.
+   */
+  bodyAgain?(kept: KeptRequest, queued: QueuedBefore): JobBody;
   /** The cluster behind a gateway; absent if the runner is not a gateway. */
   fleet?(): Fleet;
   /** Starts background work that needs the queues; absent if the planner has no such work. */

@@ -1,13 +1,13 @@
-import { create, fromBinary, toJsonString } from '@bufbuild/protobuf';
+import { create, fromBinary, toJsonString, type DescMessage } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import {
   DeviceState,
   JobState,
   Outcome,
-  BuildRequestSchema,
   JobEventSchema,
   JobResultSchema,
+  KernelRunnerService,
   LogLineSchema,
   WarningSchema,
   type Job,
@@ -19,7 +19,7 @@ import { HistoryStore } from '../store/history.ts';
 import { JobTable } from '../store/job-table.ts';
 import { fakePlanner, type FakeOptions } from '../testing/fake-planner.ts';
 import { kernel } from '../testing/test-runner.ts';
-import type { JobBody, JobContext, JobMethod, JobOutcome } from './job-context.ts';
+import type { JobBody, JobContext, JobMethod, JobOutcome, JobRequests } from './job-context.ts';
 import { STOP_GRACE_MS } from './job-run.ts';
 import { Jobs, type JobsOptions, type StartOptions } from './jobs.ts';
 
@@ -30,7 +30,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-type FixtureOptions = FakeOptions & Pick<JobsOptions, 'cleanText'> & { maxQueued?: number };
+type FixtureOptions = FakeOptions & Pick<JobsOptions, 'cleanText' | 'mayStart'> & { maxQueued?: number };
 
 /** Jobs over an in-memory database, on a clock that the test moves. */
 function fixture(options: FixtureOptions = {}) {
@@ -42,14 +42,16 @@ function fixture(options: FixtureOptions = {}) {
 function jobsOn(
   database: Database,
   history: HistoryStore,
-  { cleanText, maxQueued = 8, ...options }: FixtureOptions = {},
+  { cleanText, mayStart, maxQueued = 8, ...options }: FixtureOptions = {},
 ) {
   const planner = fakePlanner(options);
   const jobs = new Jobs({
     database,
     history,
     devices: () => planner.devices(),
+    bodyAgain: (kept, queued) => planner.bodyAgain!(kept, queued),
     maxQueued,
+    ...(mayStart && { mayStart }),
     logger: createLogger('silent'),
     ...(cleanText && { cleanText }),
   });
@@ -66,10 +68,13 @@ function jobsOn(
       maxQueueSeconds: 3600,
       maxRunSeconds: 3600,
       ...limits,
-      plan: () => planner.planJob(method, create(BuildRequestSchema, kernel(kernelId)), () => 0),
+      plan: () => planner.planJob(method, requestOf(method, kernelId), () => 0),
     });
   return { jobs, start };
 }
+
+const requestOf = (method: JobMethod, kernelId: string): JobRequests[JobMethod] =>
+  create<DescMessage>(KernelRunnerService.method[method].input, kernel(kernelId)) as never;
 
 async function events(jobs: Jobs, name: string): Promise<JobEvent[]> {
   const all: JobEvent[] = [];
@@ -223,27 +228,44 @@ test('partial results of a body that was stopped or threw are in the result and 
   ]);
 });
 
-test('after a crash, experiments that ran or waited are ended and appear in the history, like stopped experiments', async () => {
+test('after a crash, an experiment that ran is ended and appears in the history, like a stopped one', async () => {
   const { database, history, jobs, start } = fixture();
-  const [running, waiting, build] = [
-    start('hang', { method: 'runExperiment' }),
-    start('ok', { method: 'runExperiment' }),
-    start('ok'),
-  ];
+  const running = start('hang', { method: 'runExperiment' });
   await settle();
   expect(jobs.get(running.name).job.state).toBe(JobState.RUNNING);
   // A second runner on the same database, as if the first was killed.
   const again = jobsOn(database, history).jobs;
-  expect([running, waiting, build].map(({ name }) => Outcome[again.get(name).job.outcome])).toEqual([
-    'INTERRUPTED',
-    'INTERRUPTED',
-    'INTERRUPTED',
-  ]);
+  expect(Outcome[again.get(running.name).job.outcome]).toBe('INTERRUPTED');
   const list = history.list({ limit: 9 }).map(({ jobId, summary }) => [again.byId(jobId).name, summary.deviceName]);
-  expect(list).toEqual([
-    [waiting.name, ''],
-    [running.name, 'Fake GPU'],
+  expect(list).toEqual([[running.name, 'Fake GPU']]);
+});
+
+test('jobs that waited at a crash stay queued in their order, and each runs once, when jobs may start', async () => {
+  const { database, history, jobs, start } = fixture();
+  const running = start('hang');
+  const waiting = ['ok', 'error', 'ok'].map((kernelId) => start(kernelId, { maxQueueSeconds: 2 }));
+  await settle();
+  // The first runner stores nothing more, as if it was killed. Without a runner no device can come free, so that time
+  // does not count for their limit.
+  jobs.leave();
+  await vi.advanceTimersByTimeAsync(3_000);
+  let mayStart = false;
+  const again = jobsOn(database, history, { mayStart: () => mayStart }).jobs;
+  expect(Outcome[again.get(running.name).job.outcome]).toBe('INTERRUPTED');
+  await settle();
+  expect(waiting.map(({ name }) => [again.get(name).job.state, again.get(name).job.queuePosition])).toEqual([
+    [JobState.QUEUED, 0],
+    [JobState.QUEUED, 1],
+    [JobState.QUEUED, 2],
   ]);
+  mayStart = true;
+  again.startWaiting();
+  await vi.waitFor(() => expect(again.active).toBe(0));
+  const logs = await Promise.all(waiting.map(({ name }) => events(again, name)));
+  expect(logs.map((log) => log.map(({ payload }) => payload.case))).toEqual(
+    waiting.map(() => ['created', 'started', 'finished']),
+  );
+  expect(waiting.map(({ name }) => Outcome[again.get(name).job.outcome])).toEqual(['PASSED', 'ERROR', 'PASSED']);
 });
 
 test("time between a runner's crash and its restart is not charged as device time to its job", async () => {

@@ -10,8 +10,16 @@ import { requireRoom, requireShare, type OwnerShare } from './admission.ts';
 import { DeviceQueues } from './device-queues.ts';
 import type { WatchOptions } from './event-streams.ts';
 import { processMs } from './fair-share.ts';
-import type { ClientLoad, PlannedJob, DeviceDescription, DeviceLoad, JobMethod, JobPlanner } from './job-context.ts';
-import { JobRun, STOP_GRACE_MS, type JobRunHost } from './job-run.ts';
+import type {
+  ClientLoad,
+  PlannedJob,
+  DeviceDescription,
+  DeviceLoad,
+  JobMethod,
+  JobPlanner,
+  KeptRequest,
+} from './job-context.ts';
+import { JobRun, STOP_GRACE_MS, type JobRunHost, type JobRunOptions } from './job-run.ts';
 import { recoverJobs } from './recovery.ts';
 import { StoredJobs, jobMessage, type StoredJobsOptions } from './stored-jobs.ts';
 
@@ -24,10 +32,14 @@ export interface JobsOptions extends Pick<StoredJobsOptions, 'database' | 'histo
   /** How many jobs a device runs at the same time; default: one. */
   capacity?: ((deviceId: string) => number) | undefined;
   /**
-   * Makes the body of a job whose request was kept; default: no request is kept, and unfinished jobs of an earlier
-   * runner are INTERRUPTED.
+   * Makes the body of a job whose request was kept, queued or running; default: running jobs of an earlier runner are
+   * INTERRUPTED.
    */
   keptBody?: JobPlanner['keptBody'] | undefined;
+  /** Makes the body of a job that an earlier runner left in the queue; default: such jobs are INTERRUPTED. */
+  bodyAgain?: JobPlanner['bodyAgain'] | undefined;
+  /** Whether jobs may start; startWaiting() must be called once they may. Default: always. */
+  mayStart?: () => boolean;
   /** Maximum number of waiting jobs, over all devices. */
   maxQueued: number;
   logger: Logger;
@@ -87,13 +99,14 @@ export class Jobs {
   /** Also ends unfinished jobs of an earlier runner. */
   constructor(options: JobsOptions) {
     const { database, history, cleanText, devices, capacity, writes, nowMs = Date.now } = options;
+    const { mayStart: isOpen = () => true } = options;
     const { elapsedMs = options.nowMs ?? processMs } = options;
     this.#options = options;
     this.#nowMs = nowMs;
     this.#elapsedMs = elapsedMs;
     const onFailure = (jobId: number, error: unknown): void => this.#runs.get(jobId)?.failed(error);
     this.#stored = new StoredJobs({ database, history, cleanText, onFailure, nowMs });
-    const mayStart = (): boolean => !this.#left && writes?.failure === undefined;
+    const mayStart = (): boolean => isOpen() && !this.#left && writes?.failure === undefined;
     this.#queues = new DeviceQueues({ devices, capacity, mayStart, elapsedMs });
     this.#runHost = this.#hostOfRuns();
     writes?.onChange((writable) => {
@@ -124,18 +137,16 @@ export class Jobs {
 
   /** Resumes a kept job of an earlier runner; a job that was running gets its device without waiting. */
   #takeUp(row: JobRow): boolean {
-    const { keptBody, logger } = this.#options;
+    const { logger } = this.#options;
     const kept = this.#stored.table.keptRequest(row.id);
     const isActive = this.#runs.get(row.id) !== undefined;
-    if (!kept || !keptBody || isActive) return isActive;
+    if (!kept || isActive) return isActive;
     try {
+      const how = this.#howToResume(row, { method: kept.method as JobMethod, request: kept.request });
+      if (!how) return false;
       const { id: jobId, name, owner, device_id: deviceId } = row;
       const queue = this.#queues.open(deviceId);
-      const before = { createMs: row.create_ms, startMs: row.start_ms };
-      const run = new JobRun(
-        { ...kept, jobId, name, owner, deviceId, body: undefined, takesDevice: true, before },
-        this.#runHost,
-      );
+      const run = new JobRun({ ...kept, jobId, name, owner, deviceId, ...how }, this.#runHost);
       this.#runs.enter(run);
       if (row.state === JobState.RUNNING) queue.adopt(run);
       else queue.add(run);
@@ -145,6 +156,18 @@ export class Jobs {
       logger.warn({ job: row.name, err: thrown }, 'a job from before the restart cannot be resumed');
       return false;
     }
+  }
+
+  /** How a job of an earlier runner goes on; undefined if it can't. A job that has its own body can only start once. */
+  #howToResume(row: JobRow, kept: KeptRequest): Pick<JobRunOptions, 'body' | 'takesDevice' | 'before'> | undefined {
+    const { keptBody, bodyAgain } = this.#options;
+    const before = { createMs: row.create_ms, startMs: row.start_ms };
+    if (keptBody) return { body: undefined, takesDevice: true, before };
+    if (!bodyAgain || row.state !== JobState.QUEUED) return undefined;
+    // Nothing is compiled ahead: if that is what killed the runner, every restart would end in the same way. The job
+    // gets its whole queue limit again, because it may have waited all night for a runner.
+    const body = bodyAgain(kept, { deviceId: row.device_id, codeDigest: row.code_digest });
+    return { body, takesDevice: false };
   }
 
   #resume(): void {

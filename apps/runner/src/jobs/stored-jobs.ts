@@ -88,7 +88,8 @@ export class StoredJobs {
       const { interrupted, planned, weight, maxQueueSeconds, maxRunSeconds } = job;
       if (interrupted) this.table.releaseRequestId(interrupted.id);
       const id = this.#insert(job);
-      if (planned.kept) this.table.keepRequest(id, { ...planned.kept, weight, maxQueueSeconds, maxRunSeconds });
+      const kept = planned.body ? planned.again : planned.kept;
+      if (kept) this.table.keepRequest(id, { ...kept, weight, maxQueueSeconds, maxRunSeconds });
       return id;
     });
   }

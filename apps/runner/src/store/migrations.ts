@@ -262,6 +262,16 @@ const MIGRATIONS: readonly string[] = [
   `
   ALTER TABLE jobs ADD COLUMN code_digest TEXT NOT NULL DEFAULT ''; -- of kernel.yaml and the sources; empty: from before, or no kernel
   `,
+  // Limits may have fractions of seconds.
+  `
+  ALTER TABLE kept_requests RENAME COLUMN max_queue_seconds TO whole_queue_seconds;
+  ALTER TABLE kept_requests RENAME COLUMN max_run_seconds TO whole_run_seconds;
+  ALTER TABLE kept_requests ADD COLUMN max_queue_seconds REAL NOT NULL DEFAULT 0;
+  ALTER TABLE kept_requests ADD COLUMN max_run_seconds REAL NOT NULL DEFAULT 0;
+  UPDATE kept_requests SET max_queue_seconds = whole_queue_seconds, max_run_seconds = whole_run_seconds;
+  ALTER TABLE kept_requests DROP COLUMN whole_queue_seconds;
+  ALTER TABLE kept_requests DROP COLUMN whole_run_seconds;
+  `,
 ];
 
 /** The schema version of this runner. */

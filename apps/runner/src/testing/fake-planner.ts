@@ -25,6 +25,7 @@ import {
   type JobMethod,
   type JobRequests,
 } from '../jobs/job-context.ts';
+import { keptRequest, requestAgain } from '../jobs/kept-request.ts';
 
 /** Delay before "late_<n>" floods, so that watchers can connect. */
 export const LATE_MS = 2_000;
@@ -106,8 +107,9 @@ export function fakePlanner(options: FakeOptions = {}): JobPlanner {
     planJob: (method, request) => {
       const planned = planFake(method, request, script);
       const ahead = compileAhead && ((signal: AbortSignal) => compileAhead(planned.kernelId, signal));
-      return { ...planned, takesDevice, compileAhead: ahead };
+      return { ...planned, takesDevice, compileAhead: ahead, again: keptRequest(method, request) };
     },
+    bodyAgain: (kept, { deviceId }) => planFake(kept.method, requestAgain(kept, deviceId), script).body,
     judging: () => ({ plans: [], caseSets: [], tolerances: [], heldOutShapes: 0, judgingDigest: '' }),
     cacheUse: () => ({ hits: 3, misses: 1 }),
     close: () => Promise.resolve(),
