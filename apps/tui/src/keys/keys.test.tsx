@@ -23,7 +23,7 @@ import { VIEW_SCENES, enterScene } from '../testing/scenes.ts';
 import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';
 import { openTerminal, type TestTerminal } from '../testing/terminal.tsx';
 import type { AppState } from '../state/app-state.ts';
-import { jobsOf } from '../state/selectors.ts';
+import { jobsOf, kernelsOf } from '../state/selectors.ts';
 import { COMMANDS, commandsHere, findCommands } from '../keymap/commands.ts';
 
 const ESCAPE = '\u001b';
@@ -227,6 +227,16 @@ describe('every command of the table', () => {
       });
     }
   }
+});
+
+test('Escape that clears the filter of view 7 leaves the cursor on its kernel', async () => {
+  await terminal.press('7/v6\r');
+  await terminal.press(ESCAPE);
+  const { state } = terminal.store;
+  expect([state.ui.filters.kernels, kernelsOf(state)[state.ui.selected.kernels]?.kernelId]).toEqual([
+    '',
+    'flashcore_v6',
+  ]);
 });
 
 test('a key that has no effect here shows the reason and the remedy, and the next key removes the message', async () => {

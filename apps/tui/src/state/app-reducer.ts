@@ -1,15 +1,18 @@
 /** Returns the state after an action. Pure; the store keeps the log lines. */
 import type { Action } from './actions.ts';
-import { VIEWS, type AppState, type UiState, type WatchedFolder } from './app-state.ts';
+import { VIEWS, type AppState, type FilteredList, type UiState, type WatchedFolder } from './app-state.ts';
 import { jobViewOf, type JobView } from './job-view.ts';
 import { reduceJob, withoutEventsBefore } from './job-reducer.ts';
 import { JobKind, JobState, Outcome, type JobEvent, type Host } from '@flashcore/shared/contract';
 import {
   attachedJob,
   caseShown,
+  historyOf,
   itemCount,
   jobsOf,
   kernelsOf,
+  leaderboardOf,
+  problemsOf,
   selectedJobName,
   selectedKernel,
   variantsOf,
@@ -128,9 +131,7 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'kernel-order':
       return withUi(state, { kernelSort: action.sort, selected: { ...state.ui.selected, kernels: 0 } });
     case 'list-filter':
-      return clampSelections(
-        withUi(state, { filters: { ...state.ui.filters, [action.list]: action.text }, overlay: undefined }),
-      );
+      return withFilter(state, action.list, action.text);
     case 'notice':
       return { ...state, notice: { text: action.text, tone: action.tone, time: state.now, about: action.about } };
     case 'command':
@@ -216,6 +217,26 @@ function withEvent(before: AppState, event: JobEvent): AppState {
   const next = withView(state, event.job, (view) => reduceJob(view, event));
   const jobs = next === state ? state.jobs : withJobEvent(state.jobs, event);
   return jobs === state.jobs ? next : withJobs(next, jobs);
+}
+
+/** Names of the rows that a filter applies to, in their order. */
+const ROW_NAMES: Record<FilteredList, (state: AppState) => readonly string[]> = {
+  jobs: (state) => jobsOf(state).map(({ name }) => name),
+  history: (state) =>
+    state.ui.jobList === 'leaderboard'
+      ? leaderboardOf(state).map(({ job }) => job)
+      : historyOf(state).map(({ job }) => job?.name ?? ''),
+  kernels: (state) => kernelsOf(state).map(kernelKey),
+  problems: (state) => problemsOf(state).map(({ id }) => id),
+};
+
+/** Filters a list. The cursor stays on its row if the row is still listed. */
+function withFilter(state: AppState, list: FilteredList, text: string): AppState {
+  const next = withUi(state, { filters: { ...state.ui.filters, [list]: text }, overlay: undefined });
+  const view = list === 'jobs' || list === 'history' ? 'jobs' : 'kernels';
+  const chosen = ROW_NAMES[list](state)[state.ui.selected[view]];
+  const place = chosen === undefined ? -1 : ROW_NAMES[list](next).indexOf(chosen);
+  return clampSelections(place < 0 ? next : withUi(next, { selected: { ...next.ui.selected, [view]: place } }));
 }
 
 /** Keeps the cursor on its kernel when a folder is listed above it. */
