@@ -116,6 +116,10 @@ export function commandOf(key: string, state: AppState): Command | undefined {
   return commandsOf(state).find((command) => command.keys.includes(key) && isUsable(command, state));
 }
 
+/** True if a command has the key, whether it has an effect now or not. */
+export const hasKey = (key: string, state: AppState): boolean =>
+  commandsOf(state).some(({ keys }) => keys.includes(key));
+
 // These commands have an effect almost everywhere.
 const GENERAL: readonly string[] = ['next-view', 'previous-view', 'zoom', 'detail-down', 'detail-up'];
 

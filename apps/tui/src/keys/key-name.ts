@@ -2,14 +2,21 @@
 import type { Key } from 'ink';
 import { entryOf } from '@flashcore/shared/text';
 
-/** Names of the pressed keys: usually one, several if a terminal sends keys in one chunk. */
-export function keyNames(input: string, key: Key): string[] {
+/**
+ * Names of the pressed keys: usually one, several if a terminal sends keys in one chunk. A terminal sends Alt and a key
+ * as Escape and the key, so a combination that has no meaning (`isBound`) is these two, typed fast.
+ */
+export function keyNames(input: string, key: Key, isBound: (name: string) => boolean = () => false): string[] {
   const special = specialName(key);
   if (special !== undefined) return [special];
   if (key.ctrl) return [`ctrl+${input}`];
-  if (key.meta) return [`alt+${input}`];
-  return Array.from(input, (character) => entryOf(CONTROL_NAMES, character) ?? character);
+  if (key.meta && isBound(`alt+${input}`)) return [`alt+${input}`];
+  if (key.meta) return ['escape', ...plainNames(input)];
+  return plainNames(input);
 }
+
+const plainNames = (input: string): string[] =>
+  Array.from(input, (character) => entryOf(CONTROL_NAMES, character) ?? character);
 
 // Ink leaves these characters in a chunk with several keys.
 const CONTROL_NAMES: Record<string, string> = {

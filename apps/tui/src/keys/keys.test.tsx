@@ -239,6 +239,12 @@ test('Escape that clears the filter of view 7 leaves the cursor on its kernel', 
   ]);
 });
 
+test('Escape and a key that arrive in one read both have their effect', async () => {
+  await terminal.press('?');
+  await terminal.press(`${ESCAPE}8`);
+  expect([ui().overlay, ui().view]).toEqual([undefined, 'host']);
+});
+
 test('a key that has no effect here shows the reason and the remedy, and the next key removes the message', async () => {
   const notice = () => terminal.store.state.notice?.text;
   await terminal.press('c');
