@@ -1,5 +1,5 @@
 /** Starting, showing, cancelling and comparing jobs. */
-import type { Job, LeaderboardPlace } from '@flashcore/shared/contract';
+import { JobKind, type Job, type LeaderboardPlace } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { counted, entryOf } from '@flashcore/shared/text';
 import { next } from '../keymap/command.ts';
@@ -16,11 +16,12 @@ import {
   markedJobs,
   waitingJobs,
 } from '../state/chosen.ts';
+import { actionOf, type Action } from '../state/form-field.ts';
 import type { JobView } from '../state/job-view.ts';
 import type { Store } from '../session/store.ts';
 import { kernelKey } from '../state/listed-kernel.ts';
 import { kernelsOfProblem, selectedProblem } from '../state/listed-problems.ts';
-import { filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
+import { attachedJob, filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { logCommand, logJobCommand } from './command-log-keys.ts';
 import { openDecision } from './decision-keys.ts';
 import { openForm, openKernelForm, startForm } from './form-keys.ts';
@@ -143,16 +144,35 @@ function askToCancel(store: Store, jobs: readonly (Job | JobView)[], several?: s
 }
 
 function rerun(context: KeyContext): void {
-  const { lastForm } = context.store.state.ui;
-  const kernel = kernelToRun(context.store.state);
+  const { state } = context.store;
+  const { lastForm } = state.ui;
+  const kernel = kernelToRun(state);
   if (kernel === undefined) return;
-  if (lastForm !== undefined && kernelKey(kernel) === kernelKey(lastForm.form.kernel))
-    startForm(context, lastForm.form, lastForm.defaults);
-  else {
-    logCommand(context.store, 'run', kernelKey(kernel));
-    void context.session.runKernel(kernel);
-  }
+  const opened = openedAction(state);
+  const isLast = lastForm !== undefined && kernelKey(kernel) === kernelKey(lastForm.form.kernel);
+  if (isLast && (opened === undefined || opened === actionOf(lastForm.form)))
+    return startForm(context, lastForm.form, lastForm.defaults);
+  const action = opened ?? 'run';
+  logCommand(context.store, action, kernelKey(kernel));
+  void context.session.runKernel(kernel, action);
 }
+
+/** The command of the job that the user opened from a list; undefined if none is, or if 7 names the kernel. */
+function openedAction(state: AppState): Action | undefined {
+  const job = attachedJob(state);
+  const isOpened = job !== undefined && job.name === state.ui.openedJob && state.ui.view !== 'kernels';
+  return isOpened ? KIND_ACTIONS[job.kind] : undefined;
+}
+
+const KIND_ACTIONS: Record<JobKind, Action | undefined> = {
+  [JobKind.UNSPECIFIED]: undefined,
+  [JobKind.EXPERIMENT]: 'run',
+  [JobKind.BUILD]: 'build',
+  [JobKind.VERIFY]: 'verify',
+  [JobKind.BENCHMARK]: 'bench',
+  [JobKind.PROFILE]: 'profile',
+  [JobKind.TUNE]: 'tune',
+};
 
 /** Opens the run form for the problem under the cursor, at the first of its kernels. */
 async function openProblemForm(context: KeyContext): Promise<void> {

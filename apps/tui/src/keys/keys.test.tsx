@@ -7,6 +7,7 @@ import {
   ArtifactKind,
   ArtifactSchema,
   GetHostResponseSchema,
+  JobKind,
   JobSchema,
   JobState,
   KernelSchema,
@@ -243,6 +244,29 @@ test('Escape and a key that arrive in one read both have their effect', async ()
   await terminal.press('?');
   await terminal.press(`${ESCAPE}8`);
   expect([ui().overlay, ui().view]).toEqual([undefined, 'host']);
+});
+
+test('r on a job opened from the list starts a job of the same kind, whatever the last form was', async () => {
+  const { store, runner } = terminal;
+  const verify = create(JobSchema, {
+    name: 'jobs/aaaaaaaa-0000-4000-8000-000000000001',
+    kind: JobKind.VERIFY,
+    state: JobState.ENDED,
+    kernelId: 'flashcore_v5',
+    label: 'flashcore_v5',
+  });
+  store.dispatch({ type: 'jobs', jobs: [verify] });
+  store.dispatch({ type: 'attach', job: verify.name });
+  store.dispatch({ type: 'job-opened', job: verify.name });
+  const started: string[] = [];
+  const { start } = runner;
+  runner.start = (method, ...rest) => {
+    started.push(method);
+    return start(method, ...rest);
+  };
+  await terminal.press('1r');
+  expect(started).toEqual(['verify']);
+  expect(store.state.commandLog.at(-1)?.text).toBe('fa-tui verify flashcore_v5');
 });
 
 test('a key that has no effect here shows the reason and the remedy, and the next key removes the message', async () => {

@@ -13,11 +13,12 @@ import { entryOf, plainLine } from '@flashcore/shared/text';
 import { isUnreachable, Questions } from './questions.ts';
 import { RunnerLists, type ProblemReader } from './runner-lists.ts';
 import { namedKernel, type RequestedKernel } from './form-request.ts';
-import { quickRequest, type RunnerPort, type StartRequest, type WatchFolder } from './runner-port.ts';
+import { jobRequest, quickRequest, type RunnerPort, type StartRequest, type WatchFolder } from './runner-port.ts';
 import type { KernelFolders, ListedKernel } from '../state/listed-kernel.ts';
 import { cancelRequest, followSource } from '../watch/follow-source.ts';
 import { acceptedText, rejectedText, undoneText } from '../present/sections/decisions.ts';
 import type { Choice } from '../state/decision.ts';
+import type { Action } from '../state/form-field.ts';
 import { pinnedComparison } from '../state/pinned.ts';
 import { readSamples, readSources } from './read-comparison.ts';
 import { isBeingRead, type JobView } from '../state/job-view.ts';
@@ -144,8 +145,13 @@ export class Session {
     await this.#questions.ask(async () => this.start(requestFor(await this.#upload(folder))));
   }
 
-  runKernel(kernel: Pick<ListedKernel, 'kernelId' | 'folder'>): Promise<void> {
-    return this.startKernel(kernel, (reference) => ({ method: 'runExperiment', request: { kernel: reference } }));
+  /** Runs a kernel as its manifest says. */
+  runKernel(kernel: Pick<ListedKernel, 'kernelId' | 'folder'>, action: Action = 'run'): Promise<void> {
+    return this.startKernel(kernel, (reference) =>
+      action === 'tune'
+        ? { method: 'tune', request: { kernel: reference, seed: 1 } }
+        : jobRequest(action, { common: { kernel: reference } }),
+    );
   }
 
   /** Reads the kernel in a folder on this machine. */
