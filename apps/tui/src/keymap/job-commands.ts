@@ -270,8 +270,8 @@ export const JOB_COMMANDS = [
     keys: ['F'],
     group: 'jobs',
     help: 'In 7: show faulty kernels too',
-    hint: 'faulty',
-    when: inKernels,
+    hint: (state) => (inKernels(state) ? 'faulty' : state.ui.faulty ? 'no faulty' : ''),
+    when: ({ ui }) => ui.view === 'kernels',
     whyNot: '7 lists the kernels; there F adds those that are faulty on purpose',
   },
   {

@@ -14,8 +14,12 @@ import { expandHome } from '../watch/complete-path.ts';
 import type { KeyContext } from './handler.ts';
 import { typedCharacter } from './key-name.ts';
 
-export const formContextOf = ({ kernels, host, plans, caseSets, problems, tolerances }: AppState): FormContext => ({
+export const formContextOf = (
+  { kernels, host, plans, caseSets, problems, tolerances }: AppState,
+  among?: readonly ListedKernel[],
+): FormContext => ({
   kernels,
+  among,
   host,
   archs: host?.tools.find(({ name }) => name === 'nvcc')?.archs ?? [],
   devices: host?.devices.map(({ deviceId }) => deviceId) ?? [],
@@ -30,12 +34,19 @@ export function openForm({ store }: KeyContext, form: RunForm, defaults: RunForm
   store.dispatch({ type: 'overlay', overlay: { kind: 'form', form, defaults } });
 }
 
-/** Opens the form of a kernel. The cases of problems other than attention are read first, if they are not known yet. */
-export async function openKernelForm(context: KeyContext, kernel: ListedKernel): Promise<void> {
+/**
+ * Opens the form of a kernel, with the kernels to choose from if not all. The cases of problems other than attention
+ * are read first, if they are not known yet.
+ */
+export async function openKernelForm(
+  context: KeyContext,
+  kernel: ListedKernel,
+  among?: readonly ListedKernel[],
+): Promise<void> {
   const { store, session } = context;
   if (store.state.problems === undefined && recordedProblem(kernel.problem) !== DEFAULT_PROBLEM)
     await session.lists.problems();
-  openForm(context, formOf(kernel, formContextOf(store.state)));
+  openForm(context, formOf(kernel, formContextOf(store.state, among)));
 }
 
 /** Arrows always move. In a text field every other character is typed; elsewhere vi's letters move too. */
@@ -109,10 +120,10 @@ function formForKernel(
   { store: { state } }: KeyContext,
 ): { form: RunForm; defaults: RunForm } {
   const fields = form.fields.map((field) => (field.id === 'kernel' ? { ...field, typed: '' } : field));
-  return {
-    form: withKernel({ ...form, fields }, kernel, formContextOf(state)),
-    defaults: formOf(kernel, formContextOf(state)),
-  };
+  // A folder of another problem leaves the problem that the form was opened from.
+  const isOfProblem = form.among?.some(({ problem }) => recordedProblem(problem) === recordedProblem(kernel.problem));
+  const formContext = formContextOf(state, isOfProblem === true ? form.among : undefined);
+  return { form: withKernel({ ...form, fields }, kernel, formContext), defaults: formOf(kernel, formContext) };
 }
 
 /** Changes the choice of the field. If that chooses another kernel, the form gets that kernel's parameters. */
@@ -130,9 +141,9 @@ function typedInto(context: KeyContext, next: RunForm, { form, defaults }: { for
   const key = field?.id === 'kernel' ? valueOf(field) : kernelKey(form.kernel);
   if (key === kernelKey(form.kernel)) return openForm(context, next, defaults);
   const { state } = context.store;
-  const kernel = state.kernels.find((known) => kernelKey(known) === key);
-  if (kernel !== undefined)
-    openForm(context, withKernel(next, kernel, formContextOf(state)), formOf(kernel, formContextOf(state)));
+  const kernel = (form.among ?? state.kernels).find((known) => kernelKey(known) === key);
+  const formContext = formContextOf(state, form.among);
+  if (kernel !== undefined) openForm(context, withKernel(next, kernel, formContext), formOf(kernel, formContext));
 }
 
 /** If a field has a mistake, moves the cursor to the first one. Otherwise starts the job, which r then repeats. */

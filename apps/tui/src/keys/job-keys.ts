@@ -174,17 +174,20 @@ const KIND_ACTIONS: Record<JobKind, Action | undefined> = {
   [JobKind.TUNE]: 'tune',
 };
 
-/** Opens the run form for the problem under the cursor, at the first of its kernels. */
+/** Opens the run form for the problem under the cursor, at the first of its kernels; the field has the others. */
 async function openProblemForm(context: KeyContext): Promise<void> {
   const { store, session } = context;
   const listed = selectedProblem(store.state);
-  const first = listed && kernelsOfProblem(store.state, listed)[0];
-  if (first === undefined) return;
-  const known = store.state.kernels.find(({ kernelId, folder }) => kernelId === first.id && folder === first.folder);
-  const kernel = known ?? (first.folder === undefined ? undefined : await session.readKernel(first.folder));
-  if (kernel?.manifestError !== undefined)
-    return store.dispatch({ type: 'notice', text: kernel.manifestError, tone: 'warn' });
-  if (kernel !== undefined) await openKernelForm(context, kernel);
+  if (listed === undefined) return;
+  const read = kernelsOfProblem(store.state, listed).map(async ({ id, folder }) => {
+    const known = store.state.kernels.find((kernel) => kernel.kernelId === id && kernel.folder === folder);
+    return known ?? (folder === undefined ? undefined : session.readKernel(folder));
+  });
+  const kernels = (await Promise.all(read)).filter((kernel) => kernel !== undefined);
+  const usable = kernels.filter(({ manifestError }) => manifestError === undefined);
+  const text = kernels[0]?.manifestError;
+  if (usable[0] !== undefined) await openKernelForm(context, usable[0], usable);
+  else if (text !== undefined) store.dispatch({ type: 'notice', text, tone: 'warn' });
 }
 
 function changeForm(context: KeyContext): void {

@@ -6,6 +6,7 @@ import { create } from '@bufbuild/protobuf';
 import {
   ArtifactKind,
   ArtifactSchema,
+  FindingKind,
   GetHostResponseSchema,
   JobKind,
   JobSchema,
@@ -267,6 +268,36 @@ test('r on a job opened from the list starts a job of the same kind, whatever th
   await terminal.press('1r');
   expect(started).toEqual(['verify']);
   expect(store.state.commandLog.at(-1)?.text).toBe('fa-tui verify flashcore_v5');
+});
+
+test("the form of a problem cycles through the problem's kernels only, also when a name is typed, and the faulty ones come last", async () => {
+  const kernels = [
+    create(KernelSchema, { kernelId: 'heaviest', problem: 'my_norm', expectedFinding: FindingKind.RACE }),
+    create(KernelSchema, { kernelId: 'attends' }),
+    create(KernelSchema, { kernelId: 'norm', problem: 'my_norm' }),
+    create(KernelSchema, { kernelId: 'norm_fast', problem: 'my_norm' }),
+  ];
+  terminal.store.dispatch({ type: 'problems', problems: LISTED_PROBLEMS });
+  terminal.store.dispatch({ type: 'kernels', kernels });
+  const chosen = (): string => {
+    const { overlay } = ui();
+    return overlay?.kind === 'form' ? overlay.form.kernel.kernelId : '';
+  };
+  await terminal.press('7tj\r\r');
+  await terminal.press(raw('up'));
+  const seen: string[] = [];
+  for (let step = 0; step < 4; step++) {
+    seen.push(chosen());
+    await terminal.press(raw('right'));
+  }
+  expect(seen).toEqual(['norm', 'norm_fast', 'heaviest', 'norm']);
+  await terminal.press('heav');
+  expect(chosen()).toBe('heaviest');
+  await terminal.press(ESCAPE);
+  // The faulty ones can be hidden here too.
+  const before = terminal.store.state.ui.faulty;
+  await terminal.press('F');
+  expect(terminal.store.state.ui.faulty).toBe(!before);
 });
 
 test('a key that has no effect here shows the reason and the remedy, and the next key removes the message', async () => {

@@ -13,6 +13,8 @@ import { kernelKey, usualDevice, usualParameter, type ListedKernel } from './lis
 /** The data that the choices are made from, besides the kernel. */
 export interface FormContext {
   readonly kernels: readonly ListedKernel[];
+  /** The kernels of the problem that the form was opened from, which are then the only ones to choose from. */
+  readonly among?: readonly ListedKernel[] | undefined;
   /** Target architectures of the runner's nvcc. */
   readonly archs: readonly string[];
   readonly host?: Host | undefined;
@@ -52,7 +54,7 @@ const OFF_ON = ['off', 'on'];
 export function fieldsOf(kernel: ListedKernel, context: FormContext): FormField[] {
   const { kernels, archs, devices, plans = [], tolerances = [] } = context;
   const caseSets = setsOf(kernel, context);
-  const usable = kernels.filter(({ manifestError }) => manifestError === undefined);
+  const usable = (context.among ?? kernels).filter(({ manifestError }) => manifestError === undefined);
   const usual = usualValues(kernel, context);
   const mayBeChampion = ({ folder, problem }: ListedKernel): boolean =>
     folder === undefined && recordedProblem(problem) === recordedProblem(kernel.problem);

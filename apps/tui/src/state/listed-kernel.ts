@@ -1,4 +1,4 @@
-import type { Device, Host, Job, Kernel } from '@flashcore/shared/contract';
+import { FindingKind, type Device, type Host, type Job, type Kernel } from '@flashcore/shared/contract';
 import { archMismatch, nearestOf } from '@flashcore/shared/kernels';
 import { jobTitle } from '../present/words.ts';
 
@@ -23,6 +23,10 @@ export interface KernelFolders {
 /** Key of a kernel, unique among all listed kernels: the folder's path, or else the id. */
 export const kernelKey = ({ kernelId, folder }: Pick<ListedKernel, 'kernelId' | 'folder'>): string =>
   folder ?? kernelId;
+
+/** True for a kernel that is faulty on purpose: a run of it must fail. */
+export const isFaulty = ({ expectedFinding }: Pick<Kernel, 'expectedFinding'>): boolean =>
+  expectedFinding !== FindingKind.UNSPECIFIED;
 
 /** True if the notes can be opened: a user's folder can get notes, and the runner's kernels must have some. */
 export const hasNotes = (kernel: ListedKernel | undefined): boolean =>

@@ -2,6 +2,7 @@
 import { recordedProblem } from '@flashcore/shared/kernels';
 import type { ListedProblem } from '../present/sections/problem.ts';
 import type { AppState } from './app-state.ts';
+import { isFaulty, type ListedKernel } from './listed-kernel.ts';
 import { problemsOf } from './selectors.ts';
 
 /** The problem under the cursor; undefined while view 7 lists kernels. */
@@ -16,15 +17,20 @@ interface KernelOfProblem {
   readonly folder?: string | undefined;
 }
 
-/** Kernels of a problem: those listed in view 7, then others whose sources are on this machine. */
+/**
+ * Kernels of a problem: those listed in view 7, then others whose sources are on this machine. Those that are faulty on
+ * purpose come last, because the form opens on the first.
+ */
 export function kernelsOfProblem({ kernels }: Pick<AppState, 'kernels'>, listed: ListedProblem): KernelOfProblem[] {
   const known = kernels.filter(
     ({ problem, manifestError }) => manifestError === undefined && recordedProblem(problem) === listed.id,
   );
   const ids = new Set(known.map(({ kernelId }) => kernelId));
+  const ofKernel = ({ kernelId, folder }: ListedKernel): KernelOfProblem => ({ id: kernelId, folder });
   return [
-    ...known.map(({ kernelId, folder }) => ({ id: kernelId, folder })),
+    ...known.filter((kernel) => !isFaulty(kernel)).map(ofKernel),
     ...listed.kernels.filter(({ id }) => !ids.has(id)),
+    ...known.filter(isFaulty).map(ofKernel),
   ];
 }
 

@@ -5,6 +5,8 @@ import type { ListedKernel } from './listed-kernel.ts';
 
 export interface RunForm {
   readonly kernel: ListedKernel;
+  /** The kernels to choose from, if the form was opened from a problem. */
+  readonly among?: readonly ListedKernel[] | undefined;
   readonly fields: readonly FormField[];
   readonly selected: number;
 }
@@ -15,6 +17,7 @@ export const formOf = (kernel: ListedKernel, context: FormContext): RunForm => (
   // The kernel is already chosen, so the cursor starts on the next field.
   selected: 1,
   fields: fieldsOf(kernel, context),
+  ...(context.among && { among: context.among }),
 });
 
 /**
