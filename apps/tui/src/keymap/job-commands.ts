@@ -16,7 +16,7 @@ import {
 import { openAcceptability } from '../state/decision.ts';
 import type { JobView } from '../state/job-view.ts';
 import { kernelsOfProblem, selectedProblem } from '../state/listed-problems.ts';
-import { attachedJob, endedRuns, hasLines, filteredList, selectedJobName } from '../state/selectors.ts';
+import { attachedJob, endedRuns, hasLines, filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { sourceTarget, openListing } from '../state/source-place.ts';
 import { next, type CommandRow } from './command.ts';
 import { comparing, showsJob } from './view-commands.ts';
@@ -97,6 +97,14 @@ export const JOB_COMMANDS = [
     help: 'In 6: show the selected job',
     hint: 'show',
     when: (state) => inJobs(state) && selectedJobName(state) !== undefined,
+  },
+  {
+    id: 'fix-manifest',
+    keys: ['enter'],
+    group: 'jobs',
+    help: 'In 7: edit a kernel.yaml at its mistake',
+    hint: 'edit',
+    when: (state) => inKernels(state) && selectedKernel(state)?.manifestError !== undefined,
   },
   {
     id: 'run-kernel',

@@ -27,6 +27,7 @@ import { openDecision } from './decision-keys.ts';
 import { openForm, openKernelForm, startForm } from './form-keys.ts';
 import type { HandlersOf, KeyContext } from './handler.ts';
 import { kernelFolder } from '../watch/source-file.ts';
+import { editSource } from './source-keys.ts';
 import { sortLines } from './view-keys.ts';
 
 export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> = {
@@ -38,6 +39,7 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
     store.dispatch({ type: 'job-opened', job });
     store.dispatch({ type: 'show', view: 'run' });
   },
+  'fix-manifest': (context) => void editSource(context),
   'run-kernel': (context) => {
     const kernel = selectedKernel(context.store.state);
     if (kernel !== undefined) void openKernelForm(context, kernel);

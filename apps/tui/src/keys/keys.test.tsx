@@ -1,6 +1,6 @@
-import { rmSync } from 'node:fs';
-import { homedir } from 'node:os';
-import { dirname } from 'node:path';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { create } from '@bufbuild/protobuf';
 import {
@@ -69,6 +69,18 @@ afterEach(() => {
 
 const ui = () => terminal.store.state.ui;
 
+/** Folders that are removed after the test. */
+const folders: string[] = [];
+afterEach(() => folders.splice(0).forEach((folder) => rmSync(folder, { recursive: true })));
+
+/** A folder with this kernel.yaml. */
+function kernelWith(manifest: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'fa-keys-'));
+  folders.push(folder);
+  writeFileSync(join(folder, 'kernel.yaml'), manifest);
+  return folder;
+}
+
 function show(events: readonly JobEvent[]): void {
   const [first] = events;
   if (first !== undefined) terminal.store.dispatch({ type: 'attach', job: first.job });
@@ -132,6 +144,16 @@ const REACH: Record<
   'show-problem': { ...IN_PROBLEMS, first: '7t', shows: (_, { ui: after }) => after.kernelList === 'definition' },
   'leave-problem': { ...IN_PROBLEMS, first: '7t\r', shows: (_, { ui: after }) => after.kernelList === 'problems' },
   'run-problem': { ...IN_PROBLEMS, first: '7tj\r', shows: (_, { ui: after }) => after.overlay?.kind === 'form' },
+  'fix-manifest': {
+    stage: () => {
+      const broken = kernelWith('id: broken\nlaunches:\n  - grid: 1\n');
+      const manifestError = 'kernel.yaml:3: launches[0].grid: wanted a list';
+      const kernel = { ...create(KernelSchema, { kernelId: 'broken', manifestError }), folder: broken };
+      terminal.store.dispatch({ type: 'kernels', kernels: [kernel] });
+    },
+    first: '7',
+    shows: () => /kernel\.yaml$/.test(terminal.edited[0]?.file ?? '') && terminal.edited[0]?.line === 3,
+  },
   'run-kernel': {
     first: '7j',
     shows: (_, after) => after.ui.overlay?.kind === 'form' && after.ui.overlay.form.kernel.kernelId === 'fa_v2_wmma',
@@ -231,43 +253,10 @@ describe('every command of the table', () => {
   }
 });
 
-test('Escape that clears the filter of view 7 leaves the cursor on its kernel', async () => {
-  await terminal.press('7/v6\r');
-  await terminal.press(ESCAPE);
-  const { state } = terminal.store;
-  expect([state.ui.filters.kernels, kernelsOf(state)[state.ui.selected.kernels]?.kernelId]).toEqual([
-    '',
-    'flashcore_v6',
-  ]);
-});
-
 test('Escape and a key that arrive in one read both have their effect', async () => {
   await terminal.press('?');
   await terminal.press(`${ESCAPE}8`);
   expect([ui().overlay, ui().view]).toEqual([undefined, 'host']);
-});
-
-test('r on a job opened from the list starts a job of the same kind, whatever the last form was', async () => {
-  const { store, runner } = terminal;
-  const verify = create(JobSchema, {
-    name: 'jobs/aaaaaaaa-0000-4000-8000-000000000001',
-    kind: JobKind.VERIFY,
-    state: JobState.ENDED,
-    kernelId: 'flashcore_v5',
-    label: 'flashcore_v5',
-  });
-  store.dispatch({ type: 'jobs', jobs: [verify] });
-  store.dispatch({ type: 'attach', job: verify.name });
-  store.dispatch({ type: 'job-opened', job: verify.name });
-  const started: string[] = [];
-  const { start } = runner;
-  runner.start = (method, ...rest) => {
-    started.push(method);
-    return start(method, ...rest);
-  };
-  await terminal.press('1r');
-  expect(started).toEqual(['verify']);
-  expect(store.state.commandLog.at(-1)?.text).toBe('fa-tui verify flashcore_v5');
 });
 
 test("the form of a problem cycles through the problem's kernels only, also when a name is typed, and the faulty ones come last", async () => {
@@ -298,6 +287,39 @@ test("the form of a problem cycles through the problem's kernels only, also when
   const before = terminal.store.state.ui.faulty;
   await terminal.press('F');
   expect(terminal.store.state.ui.faulty).toBe(!before);
+});
+
+test('r on a job opened from the list starts a job of the same kind, whatever the last form was', async () => {
+  const { store, runner } = terminal;
+  const verify = create(JobSchema, {
+    name: 'jobs/aaaaaaaa-0000-4000-8000-000000000001',
+    kind: JobKind.VERIFY,
+    state: JobState.ENDED,
+    kernelId: 'flashcore_v5',
+    label: 'flashcore_v5',
+  });
+  store.dispatch({ type: 'jobs', jobs: [verify] });
+  store.dispatch({ type: 'attach', job: verify.name });
+  store.dispatch({ type: 'job-opened', job: verify.name });
+  const started: string[] = [];
+  const { start } = runner;
+  runner.start = (method, ...rest) => {
+    started.push(method);
+    return start(method, ...rest);
+  };
+  await terminal.press('1r');
+  expect(started).toEqual(['verify']);
+  expect(store.state.commandLog.at(-1)?.text).toBe('fa-tui verify flashcore_v5');
+});
+
+test('Escape that clears the filter of view 7 leaves the cursor on its kernel', async () => {
+  await terminal.press('7/v6\r');
+  await terminal.press(ESCAPE);
+  const { state } = terminal.store;
+  expect([state.ui.filters.kernels, kernelsOf(state)[state.ui.selected.kernels]?.kernelId]).toEqual([
+    '',
+    'flashcore_v6',
+  ]);
 });
 
 test('a key that has no effect here shows the reason and the remedy, and the next key removes the message', async () => {
@@ -402,7 +424,7 @@ test('no two commands share a key in a state where both apply', () => {
   // Enter and / have a different command in each view, and the error map uses the arrows itself; the `when` of each
   // command excludes the others. Space marks a job that has not ended, and pages in all other places.
   expect([...byKey].filter(([, ids]) => ids.length > 1)).toEqual([
-    ['enter', ['into-map', 'leave-map', 'show-job', 'run-kernel', 'show-problem', 'run-problem']],
+    ['enter', ['into-map', 'leave-map', 'show-job', 'fix-manifest', 'run-kernel', 'show-problem', 'run-problem']],
     ['h', ['map-left', 'previous-view']],
     ['left', ['map-left', 'previous-view']],
     ['l', ['map-right', 'next-view']],

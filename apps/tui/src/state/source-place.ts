@@ -37,8 +37,16 @@ export function sourceTarget(state: AppState): SourceTarget | undefined {
   if (state.ui.view === 'kernels') {
     const kernel = selectedKernel(state);
     if (kernel === undefined) return undefined;
-    const { kernelId, folder } = kernel;
-    return { kernelId, folders: folder === undefined ? [] : [folder], line: 0, column: 0 };
+    const { kernelId, folder, manifestError = '' } = kernel;
+    // A manifest's own mistake has a line; one in a file that it names has that file and line.
+    const mistake = parsePlace(manifestError);
+    return {
+      kernelId,
+      folders: folder === undefined ? [] : [folder],
+      ...(mistake && { file: mistake.file.replace(/^.*\//, '') }),
+      line: mistake?.line ?? 0,
+      column: mistake?.column ?? 0,
+    };
   }
   const job = attachedJob(state);
   if (job === undefined || job.kernelId === '') return undefined;

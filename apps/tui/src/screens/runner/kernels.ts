@@ -148,7 +148,7 @@ export const kernelsView: View = ({ state }, { width, height }) => {
   const table = (size: Size): Row[] =>
     list(columns(state.now, common), listed, { ...size, selected, focused: ui.view === 'kernels' });
   const title = common === undefined ? name : `${name}  p50 at ${common}`;
-  const remark = `${positionRemark(selected, kernels.length, 'kernel')}${ui.kernelSort === 'ladder' ? '' : ` by ${ui.kernelSort}`}${ui.filters.kernels === '' ? '' : `, only "${ui.filters.kernels}"`}, Enter opens the form${ui.faulty ? '' : ', F adds faulty ones'}`;
+  const remark = `${positionRemark(selected, kernels.length, 'kernel')}${ui.kernelSort === 'ladder' ? '' : ` by ${ui.kernelSort}`}${ui.filters.kernels === '' ? '' : `, only "${ui.filters.kernels}"`}, Enter ${chosen?.manifestError === undefined ? 'opens the form' : 'edits kernel.yaml'}${ui.faulty ? '' : ', F adds faulty ones'}`;
   if (width >= SIDE_BY_SIDE) {
     const leftWidth = Math.floor(width * 0.6);
     const left = table({ width: leftWidth, height });
