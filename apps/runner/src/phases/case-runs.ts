@@ -188,12 +188,18 @@ export function withInputs(run: CaseRun, { shape, inputs, found }: ProbedInputs)
     }),
   );
   const failed = inputs.filter((_, index) => found[index]!.failed).map(({ rule }) => rule.name);
-  // The word "all" says more than a list of all names.
-  const names =
-    failed.length > 1 && failed.length === inputs.length ? `all ${failed.length} inputs` : failed.join(', ');
+  const names = inputsText(failed, inputs.length);
   for (const finding of run.findings)
     finding.message = finding.message.replace(formatShape(shape), `${formatShape(shape)} on ${names}`);
   return run;
+}
+
+const MOST_NAMED = 3;
+
+/** Names the inputs while they are few; view 2 lists them all. */
+function inputsText(failed: readonly string[], count: number): string {
+  if (failed.length > 1 && failed.length === count) return `all ${count} inputs`;
+  return failed.length > MOST_NAMED ? `${failed.length} of ${count} inputs, first ${failed[0]}` : failed.join(', ');
 }
 
 /**

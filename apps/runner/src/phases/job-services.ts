@@ -53,11 +53,36 @@ class FrameBook {
     return places.map((place) => codeFrame(this.#files, place)).find((frame) => frame !== undefined);
   }
 
+  frameAt(place: Place): CodeFrame | undefined {
+    return codeFrame(this.#files, place);
+  }
+
+  /** The lines of a file that read a variable of this name; empty if there are many, which would not help a reader. */
+  placesOf(file: string, name: string): Place[] {
+    const lines = this.#files.find(({ path }) => path === file)?.text.split('\n') ?? [];
+    const places = lines.flatMap((line, index) => (reads(line, name) ? [{ file, line: index + 1, column: 0 }] : []));
+    return places.length <= MOST_PLACES ? places : [];
+  }
+
+  /** True if a source contains a word. */
+  contains(word: string): boolean {
+    return this.#files.some(({ text }) => new RegExp(`\\b${word}\\b`).test(text));
+  }
+
   /** A line of the sources; empty if the location is not in these files. */
   lineAt(file: string, line: number): string {
     const frame = codeFrame(this.#files, { file, line, column: 0 });
     return frame?.lines[line - frame.firstLine] ?? '';
   }
+}
+
+const MOST_PLACES = 3;
+
+/** Whether a line of code uses a variable, other than declaring it as a parameter. */
+function reads(line: string, name: string): boolean {
+  const [code = ''] = line.split('//');
+  const isParameter = new RegExp(`\\w[\\s*&]+${name}\\s*(?:[,)]|$)`).test(code) && !/\breturn\b/.test(code);
+  return new RegExp(`\\b${name}\\b`).test(code) && !isParameter;
 }
 
 /** The source location in a text such as "waits at __syncthreads, divergent_barrier.cu:31". */

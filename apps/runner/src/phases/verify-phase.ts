@@ -12,6 +12,7 @@ import { checkShape, formatShape } from '@flashcore/shared/kernels';
 import { create } from '@bufbuild/protobuf';
 import type { DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
 import { distinctFindings } from '../findings/verify-findings.ts';
+import { whatFails } from '../findings/what-fails.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import { notRun, type CaseRun } from './case-judgement.ts';
 import { runCase, runProbes, type ProbeProgress } from './case-runs.ts';
@@ -120,10 +121,30 @@ export async function runVerify(services: VariantServices, options: VerifyOption
   const wrong = cases.find(({ verdict }) => verdict === Verdict.FAIL)?.shape;
   const sanitized = spec.sanitize ? await sanitize(services, { image, shape: wrong ?? raceShape(cases) }) : [];
   const distinct = distinctFindings([...raced, ...sanitized, ...soFar.findings]);
-  emitFindings(services, distinct);
   const result = soFar.result();
+  // A race or a bad access explains wrong results better than the shapes do.
+  if (raced.length + sanitized.length === 0) addWhatFails(services, distinct, result);
+  emitFindings(services, distinct);
   job.emit({ case: 'verifyResult', value: result });
   return { result, findings: distinct, passed: distinct.length === 0 && result.passedCases > 0 };
+}
+
+const WRONG_OUTPUT = [FindingKind.WRONG_RESULT, FindingKind.NAN_OUTPUT, FindingKind.UNWRITTEN_OUTPUT];
+
+/** Begins the remedy of the first wrong output with what all failing shapes share, and shows the line that reads it. */
+function addWhatFails(
+  { frames, spec: { kernel } }: VariantServices,
+  findings: readonly Finding[],
+  { cases, probes, drawn }: VerifyResult,
+): void {
+  const finding = findings.find(({ kind }) => WRONG_OUTPUT.includes(kind));
+  const found = finding && whatFails(kernel.manifest.problem, { cases, probes: [...probes, ...drawn] });
+  if (finding === undefined || found === undefined) return;
+  const places = found.names.flatMap((name) => frames.placesOf(kernel.manifest.source, name));
+  const last = places.at(-1);
+  const at = last === undefined ? '' : ` (${last.file}:${places.map(({ line }) => line).join(', ')})`;
+  finding.remedy = `${found.text.charAt(0).toUpperCase()}${found.text.slice(1)}: look at ${found.lookAt}${at}. ${finding.remedy}`;
+  if (last !== undefined) finding.frame ??= frames.frameAt(last);
 }
 
 /** Why the kernel does not take a shape; undefined if it does. */

@@ -148,6 +148,7 @@ function placeIn({ diagnostics, findings }: VariantView): Place | undefined {
       .flatMap(({ threads }) => threads)
       .map(({ place }) => parsePlace(place))
       .find((place) => place !== undefined) ??
+    findings.map(({ frame }) => frame).find((frame) => frame !== undefined) ??
     located[0]
   );
 }
