@@ -167,6 +167,7 @@ function readCounters(
       metricSet,
       counters,
       accumulate,
+      sourceHas: (word) => services.frames.contains(word),
       referenceLibrary: () => tools.libraries.reference({ signal }),
     },
     {
@@ -248,6 +249,7 @@ async function countedProfile(services: VariantServices, options: CountOptions):
     waves: options.waves,
     counters,
     textOf: (file, line) => frames.lineAt(file, line),
+    sourceHas: (word) => frames.contains(word),
   });
   result.estimate = timeEstimate(filling, outcome.value);
   return result;

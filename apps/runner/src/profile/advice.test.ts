@@ -137,3 +137,18 @@ test('bank conflicts of 5 % are reported, but several wavefronts per request are
     }).map(({ rule }) => rule);
   expect([rulesOf(0, 9), rulesOf(4.9, 9), rulesOf(5, 1)]).toEqual([[], [], ['bank conflicts']]);
 });
+
+test('advice leaves out what the source already does', () => {
+  const figures: Figures = {
+    metric: (name) => ({ registers_per_thread: 172, resident_ctas_per_sm: 2 })[name],
+    stalls: [],
+    ...{ occupancyLimiter: 'registers', arch: 'sm_89', accumulate: undefined },
+  };
+  const text = (...words: string[]): string =>
+    adviceFor({ ...figures, sourceHas: (word) => words.includes(word) })[0]!.text;
+  expect([text(), text('__restrict__'), text('__restrict__', '__launch_bounds__')]).toEqual([
+    'Narrow the live ranges of fragments, mark pointers __restrict__, avoid large local arrays, and give __launch_bounds__',
+    'Narrow the live ranges of fragments, avoid large local arrays, and give __launch_bounds__',
+    'Narrow the live ranges of fragments and avoid large local arrays',
+  ]);
+});

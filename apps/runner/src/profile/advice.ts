@@ -15,6 +15,8 @@ export interface Figures {
   arch: string;
   /** Accumulator type of the tensor cores: "fp32" or "fp16"; undefined if not known. */
   accumulate: string | undefined;
+  /** Whether the kernel's source contains a word; undefined if the source is not known. */
+  sourceHas?: ((word: string) => boolean) | undefined;
   /** How well the launch's CTAs fill the device; undefined if not known. */
   waves?: Pick<LaunchWaves, 'tailEfficiencyPercent' | 'text'> | undefined;
 }
@@ -101,7 +103,7 @@ function spills({ metric }: Figures): AdviceText | undefined {
   };
 }
 
-function registersOrOccupancy({ metric, occupancyLimiter }: Figures): AdviceText | undefined {
+function registersOrOccupancy({ metric, occupancyLimiter, sourceHas = () => false }: Figures): AdviceText | undefined {
   const [registers, ctas] = [metric('registers_per_thread'), metric('resident_ctas_per_sm')];
   const [many, few] = [registers !== undefined && registers > MAX_REGISTERS, ctas !== undefined && ctas < MIN_CTAS];
   if (!many && !few) return undefined;
@@ -120,10 +122,14 @@ function registersOrOccupancy({ metric, occupancyLimiter }: Figures): AdviceText
       text: 'Shared memory bounds the CTAs: half instead of float for what is staged, fewer stages, smaller tiles, or Q kept in registers',
       evidence,
     };
-  return {
-    text: 'Narrow the live ranges of fragments, mark pointers __restrict__, avoid large local arrays, and give __launch_bounds__',
-    evidence,
-  };
+  const steps = [
+    'narrow the live ranges of fragments',
+    ...(sourceHas('__restrict__') ? [] : ['mark pointers __restrict__']),
+    'avoid large local arrays',
+    ...(sourceHas('__launch_bounds__') ? [] : ['give __launch_bounds__']),
+  ];
+  const text = `${steps.slice(0, -1).join(', ')}${steps.length > 2 ? ',' : ''} and ${steps.at(-1)!}`;
+  return { text: `${text.charAt(0).toUpperCase()}${text.slice(1)}`, evidence };
 }
 
 function bankConflicts({ metric }: Figures): AdviceText | undefined {

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { countedAdvice } from './counted-advice.ts';
 
 const LANES = 32;
+const PRODUCTS = { dtype: 'fp16', flops: 1e9, bytes: 1e6 } as const;
 const launch = (counts: Record<string, number>, lines: Record<string, Record<string, number>> = {}) => ({
   entry: 'attend',
   blocks: 1,
@@ -22,6 +23,7 @@ test('advice for a scalar kernel names its largest instruction families and thei
         'k.cu:140': { conversion: 30 },
       },
     ),
+    PRODUCTS,
   );
   expect(advice.map(({ rule, evidence }) => [rule, evidence])).toEqual([
     [
@@ -41,10 +43,26 @@ test('a kernel whose instructions are well spent gets no advice', () => {
     integer: 200,
     shared_load_requests: 90,
   });
-  expect(countedAdvice(tensor)).toEqual([]);
+  expect(countedAdvice(tensor, PRODUCTS)).toEqual([]);
 });
 
 test('scattered loads and idle lanes have rules of their own', () => {
   const counts = { instructions: 100, lanes: 1600, global_load_requests: 10, global_load_sectors: 320 };
-  expect(countedAdvice(launch(counts)).map(({ rule }) => rule)).toEqual(['idle lanes', 'scattered loads']);
+  expect(countedAdvice(launch(counts), PRODUCTS).map(({ rule }) => rule)).toEqual(['idle lanes', 'scattered loads']);
+});
+
+test('a product of matrices on the fp32 units is told of tensor cores, with all the lines that multiply', () => {
+  const counts = { instructions: 100, fma: 70 };
+  const lines = { 'k.cu:61': { fma: 35 }, 'k.cu:70': { fma: 35 } };
+  expect(countedAdvice(launch(counts, lines), PRODUCTS)).toEqual([
+    {
+      rule: 'no tensor cores',
+      text: 'Multiply-adds fill the issue slots: give the matrix products to tensor cores (WMMA or mma.sync), where one instruction does hundreds of them',
+      evidence:
+        "multiply-adds are 70 % of all instructions, none is a tensor core's; most on line 61 (50 %) and line 70 (50 %)",
+    },
+  ]);
+  // Tensor cores do not compute a row's sum, and have no fp32.
+  expect(countedAdvice(launch(counts), { ...PRODUCTS, flops: 1e6 })).toEqual([]);
+  expect(countedAdvice(launch(counts), { ...PRODUCTS, dtype: 'fp32' })).toEqual([]);
 });

@@ -1,4 +1,5 @@
 /** Says where a kernel's instructions go, by rules over the emulator's counts, with the figures and lines. */
+import type { ProblemCase } from '@flashcore/shared/kernels';
 import { entryOf, formatCount, formatNumber } from '@flashcore/shared/text';
 import type { LaunchCounts } from '../../worker/messages/profiling.ts';
 import type { NamedAdvice } from './advice.ts';
@@ -7,6 +8,9 @@ import type { NamedAdvice } from './advice.ts';
 const MUCH_CONVERSION = 0.15;
 const MUCH_MEMORY = 0.25;
 const MUCH_INTEGER = 0.4;
+const MUCH_FMA = 0.4;
+/** Products of matrices do this many FLOPs for each byte of their tensors; reductions and element-wise kernels do less. */
+const FLOPS_PER_BYTE_OF_PRODUCTS = 16;
 /** Shared-memory requests for each arithmetic instruction; a tile in registers needs fewer. */
 const REQUESTS_PER_PRODUCT = 0.5;
 /** 32 lanes that read 16 adjacent bytes each touch 16 sectors. */
@@ -14,8 +18,11 @@ const MOST_SECTORS = 16;
 const FEW_LANES = 24;
 const LINES_NAMED = 2;
 
+/** The problem's arithmetic, as far as advice depends on it. */
+export type Computed = Pick<ProblemCase, 'dtype' | 'flops' | 'bytes'>;
+
 /** Advice from the counts of a launch, the largest share of instructions first. */
-export function countedAdvice(launch: LaunchCounts): NamedAdvice[] {
+export function countedAdvice(launch: LaunchCounts, computed: Computed): NamedAdvice[] {
   const of = (name: string): number => entryOf(launch.counts, name) ?? 0;
   const all = Math.max(1, of('instructions'));
   const share = (name: string): string => percent(of(name) / all);
@@ -25,6 +32,17 @@ export function countedAdvice(launch: LaunchCounts): NamedAdvice[] {
   const sectors = of('global_load_sectors') / Math.max(1, of('global_load_requests'));
   const lanes = of('lanes') / all;
   const rules: (NamedAdvice & { applies: boolean; weight: number })[] = [
+    {
+      rule: 'no tensor cores',
+      applies:
+        of('tensor') === 0 &&
+        of('fma') >= MUCH_FMA * all &&
+        computed.dtype !== 'fp32' &&
+        computed.flops >= FLOPS_PER_BYTE_OF_PRODUCTS * computed.bytes,
+      weight: of('fma'),
+      text: 'Multiply-adds fill the issue slots: give the matrix products to tensor cores (WMMA or mma.sync), where one instruction does hundreds of them',
+      evidence: `multiply-adds are ${share('fma')} of all instructions, none is a tensor core's${linesText(launch, 'fma')}`,
+    },
     {
       rule: 'shared loads',
       applies: of('memory') >= MUCH_MEMORY * all && products > 0 && requests > REQUESTS_PER_PRODUCT * products,

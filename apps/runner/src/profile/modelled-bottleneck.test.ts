@@ -49,6 +49,11 @@ test('units that take about the same time are called so, and no line is named th
   );
 });
 
+test('lines that make about the same are named together', () => {
+  const lines = { 'k.cu:61': { instructions: 350 }, 'k.cu:70': { instructions: 349 }, 'k.cu:9': { instructions: 301 } };
+  expect(told({ instructions: 1000 }, lines)).toMatch(/; lines 61 and 70 of k\.cu make 35 % each$/);
+});
+
 test('nothing is said without counts, nor if wavefronts that are not those of a GPU decide', () => {
   expect(told({}, {}, { computed: { ...COMPUTED, bytes: 0 } })).toBeUndefined();
   expect(told({ instructions: 1000, shared_load_wavefronts: 9000 }, {}, { countsShared: false })).toBeUndefined();

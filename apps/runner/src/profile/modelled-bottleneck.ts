@@ -54,6 +54,8 @@ export function modelledBottleneck(work: CountedWork): string | undefined {
   return `${first.name}: ${first.demand} ${compared}${lineText(first, work.launches)}`;
 }
 
+/** A kernel that is bound by the rate at which its instructions are issued. */
+export const ISSUE = 'instruction issue';
 const SHARED = 'shared memory';
 const SECTORS = ['global_load_sectors', 'global_store_sectors', 'async_copy_sectors'];
 
@@ -65,7 +67,7 @@ function unitsOf({ sheet, computed, launches, filled }: CountedWork): Unit[] {
   const peak = arithmeticPeak(sheet, { dtype: computed.dtype, tensorCores: true });
   return [
     {
-      name: 'instruction issue',
+      name: ISSUE,
       seconds: sum('instructions') / ISSUED_PER_CYCLE / cyclesPerSecond,
       demand: `its ${formatCount(sum('instructions'))} warp instructions of PTX take`,
       short: 'issuing the instructions',
@@ -121,8 +123,24 @@ function lineText({ counters, counted }: Unit, launches: readonly LaunchCounts[]
   for (const [place, counts] of launches.flatMap(({ lines }) => Object.entries(lines)))
     for (const name of counters) byPlace.set(place, (byPlace.get(place) ?? 0) + (entryOf(counts, name) ?? 0));
   const all = [...byPlace.values()].reduce((sum, count) => sum + count, 0);
-  const [place, count] = [...byPlace].toSorted((a, b) => b[1] - a[1])[0] ?? ['', 0];
+  const [first, second] = [...byPlace].toSorted((a, b) => b[1] - a[1]).map(([place, count]) => ({ place, count }));
+  if (first === undefined || first.count < SHARE_NAMED * all || first.count === 0) return '';
+  const share = ({ count }: { count: number }): string => `${((100 * count) / all).toFixed(0)} %`;
+  // Lines that make about as much are named together, as work on one of them only moves the bound to the other.
+  if (second === undefined || second.count < SHARE_NAMED * all || first.count >= CLEAR_LEAD * second.count)
+    return `; ${lineName(first.place)} makes ${share(first)} of ${counted}`;
+  const both = share(first) === share(second) ? `${share(first)} each` : `${share(first)} and ${share(second)}`;
+  return `; ${linePair(first.place, second.place)} make ${both}`;
+}
+
+/** A place such as "k.cu:34" in words: "line 34 of k.cu". */
+function lineName(place: string): string {
   const at = place.lastIndexOf(':');
-  if (at < 0 || count < SHARE_NAMED * all || count === 0) return '';
-  return `; line ${place.slice(at + 1)} of ${place.slice(0, at)} makes ${((100 * count) / all).toFixed(0)} % of ${counted}`;
+  return `line ${place.slice(at + 1)} of ${place.slice(0, at)}`;
+}
+
+function linePair(one: string, other: string): string {
+  const fileOf = (place: string): string => place.slice(0, place.lastIndexOf(':'));
+  if (fileOf(one) !== fileOf(other)) return `${lineName(one)} and ${lineName(other)}`;
+  return `lines ${one.slice(one.lastIndexOf(':') + 1)} and ${other.slice(other.lastIndexOf(':') + 1)} of ${fileOf(one)}`;
 }

@@ -15,7 +15,7 @@ import type { LaunchCounts } from '../../worker/messages/profiling.ts';
 import { adviceFor } from './advice.ts';
 import { countedAdvice } from './counted-advice.ts';
 import { evaluateRule, metricRules, missingText } from './counters.ts';
-import { modelledBottleneck } from './modelled-bottleneck.ts';
+import { ISSUE, modelledBottleneck } from './modelled-bottleneck.ts';
 import type { ProfiledKernel } from './profile-result.ts';
 
 export interface CountedKernel extends Omit<ProfiledKernel, 'accumulate' | 'launches'> {
@@ -100,7 +100,13 @@ export function modelledResult(kernel: CountedKernel): ProfileResult {
     accumulate,
     occupancyLimiter: resources?.occupancyLimiter,
     waves,
+    sourceHas: kernel.sourceHas,
   };
+  const bound = bottleneckOf(kernel);
+  const counted = countedAdvice(largest, computed);
+  const others = adviceFor(figures);
+  // More resident warps do not help a kernel that already fills the issue slots.
+  const advice = bound.bottleneck?.startsWith(ISSUE) ? [...counted, ...others] : [...others, ...counted];
   return create(ProfileResultSchema, {
     verdict: Verdict.PASS,
     reason: [NOT_TIMED, ...(comparable ? [] : [NOT_NCUS]), missingText([], counters, values)]
@@ -109,8 +115,8 @@ export function modelledResult(kernel: CountedKernel): ProfileResult {
     modelled: true,
     shape,
     metrics: all,
-    ...bottleneckOf(kernel),
-    advice: [...adviceFor(figures), ...countedAdvice(largest)].map(({ text, evidence }) => ({ text, evidence })),
+    ...bound,
+    advice: advice.map(({ text, evidence }) => ({ text, evidence })),
     arithmeticIntensity: computed.flops / computed.bytes,
     lines: linesOf(launches, kernel.textOf),
   });

@@ -118,6 +118,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
               launches,
               counters,
               waves: (await built).waves,
+              sourceHas: request.sourceHas,
             })
           : notMeasured({ shape, plan }, 'csv' in printed ? explainFailure(lines, exitCode) : printed.missing);
       // Kept even if this ncu can't read the report, because another version may.

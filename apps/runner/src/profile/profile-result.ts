@@ -27,6 +27,8 @@ export interface ProfiledKernel {
   waves?: LaunchWaves | undefined;
   /** Counters requested by their own names. */
   counters?: readonly string[];
+  /** Whether the kernel's source contains a word; undefined if the source is not known. */
+  sourceHas?: ((word: string) => boolean) | undefined;
 }
 
 /**
@@ -43,6 +45,7 @@ export function profileResult({
   launches,
   counters = [],
   waves,
+  sourceHas,
 }: ProfiledKernel): ProfileResult {
   const timeOf = ({ counters }: ProfiledLaunch): number => counters.get(DURATION_COUNTER) ?? 0;
   const longest = launches.reduce((a, b) => (timeOf(b) > timeOf(a) ? b : a));
@@ -84,6 +87,7 @@ export function profileResult({
     accumulate,
     occupancyLimiter: limiterOf(longest),
     waves,
+    sourceHas,
   };
   const missing = missingText(metricRules(arch), counters, longest.counters);
   return create(ProfileResultSchema, {

@@ -28,6 +28,8 @@ export interface ProfileRequest {
   counters?: readonly string[];
   /** Accumulator type of the kernel's tensor cores, from its manifest. */
   accumulate?: string;
+  /** Whether the kernel's source contains a word. */
+  sourceHas?: (word: string) => boolean;
   /** Finds the CPU reference's library, which draws inputs. */
   referenceLibrary?: () => Promise<string>;
 }
