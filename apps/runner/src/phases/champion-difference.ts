@@ -120,14 +120,15 @@ function counterFigures({ champion, candidate, championJob }: Differing): Figure
 
 /** Cycle ratios of the interleaved comparison: the champion's cycles, with the candidate's as 1. */
 function cycleFigures(comparison: ComparisonResult | undefined): Figure[] {
-  return (comparison?.shapes ?? []).flatMap(({ shape, cycles }) =>
-    cycles && shape
+  return (comparison?.shapes ?? []).flatMap(({ shape, cycles, simulated }) =>
+    // The emulator counts a cycle a nanosecond, so that its cycles only repeat a time that is not a GPU's.
+    cycles && shape && !simulated
       ? [
           {
             name: `cycles ${formatShape(shape)}`,
             champion: cycles.ratio,
             candidate: 1,
-            unit: 'x',
+            unit: "x the candidate's",
             source: 'interleaved comparison, in SM cycles of the candidate',
           },
         ]
@@ -161,10 +162,26 @@ function sourceDifferences(champion: ResolvedKernel, candidate: ResolvedKernel):
   return [...new Set([...a.keys(), ...b.keys()])]
     .sort()
     .filter((path) => a.get(path) !== b.get(path))
-    .map((path) => {
+    .flatMap((path) => {
       const name = path === MAIN_SOURCE ? candidate.manifest.source : path;
-      return sourceDifference(name, read(champion, path), read(candidate, path));
+      const [before, after] = [read(champion, path), read(candidate, path)];
+      const difference = sourceDifference(name, renamed(before, champion, candidate), after);
+      // Files that are not text differ without lines to show.
+      return difference.hunks === 0 && before !== after ? [] : [difference];
     });
+}
+
+/** A copy of a kernel differs in its own names everywhere: the champion's source, with the candidate's names. */
+function renamed(text: string, champion: ResolvedKernel, candidate: ResolvedKernel): string {
+  const namesOf = ({ kernelId, manifest }: ResolvedKernel): string[] => [
+    kernelId,
+    ...manifest.launches.map(({ entry }) => entry),
+  ];
+  const names = namesOf(candidate);
+  return namesOf(champion).reduce(
+    (changed, name, index) => changed.replace(new RegExp(`\\b${name}\\b`, 'g'), names[index] ?? name),
+    text,
+  );
 }
 
 const digestsOf = ({ files, manifest }: ResolvedKernel): Map<string, string> =>
@@ -174,8 +191,9 @@ const digestsOf = ({ files, manifest }: ResolvedKernel): Map<string, string> =>
       .map(({ path, sha256 }) => [path === manifest.source ? MAIN_SOURCE : path, sha256]),
   );
 
-function sourceDifference(path: string, before: string, after: string): Source {
-  const options = { context: 0, maxEditLength: MAX_EDITS };
+function sourceDifference(path: string, before: string, after: string): Source & { hunks: number } {
+  // Indentation follows from the length of names, and changes nothing.
+  const options = { context: 0, maxEditLength: MAX_EDITS, ignoreWhitespace: true };
   const patch = structuredPatch(path, path, before, after, '', '', options);
   if (!patch) return { path, linesAdded: lines(after), linesRemoved: lines(before), hunks: 1, diff: '' };
   const all = patch.hunks.flatMap((hunk) => hunk.lines);
