@@ -44,9 +44,13 @@ const notRankedText = (ranking: Ranking | undefined): string =>
 
 function buildText({ build, verify }: VariantResult): string {
   if (!build || verify) return '';
-  const [entry] = build.entries;
+  const { entries } = build;
+  const [entry] = entries;
+  const registers = Math.max(...entries.map(({ registersPerThread }) => registersPerThread));
+  const bytes = Math.max(...entries.map(({ staticSmemBytes, dynamicSmemBytes }) => staticSmemBytes + dynamicSmemBytes));
+  const among = entries.length > 1 ? `, the most of ${entries.length} entries,` : '';
   const resources = entry
-    ? `${entry.registersPerThread} registers, ${formatCount(entry.staticSmemBytes + entry.dynamicSmemBytes)} B shared memory on ${entry.arch}`
+    ? `${registers} registers, ${formatCount(bytes)} B shared memory${among} on ${entry.arch}`
     : (build.entriesMissing ?? 'no entry');
   return `built${build.cacheHit ? ' (from the cache)' : ` in ${build.seconds.toFixed(1)} s`}: ${resources}`;
 }
