@@ -96,3 +96,17 @@ test('the hint of a wrong result names parts of attention only if the problem is
   expect(remedyOf(true)).toContain('whole rows to the running maximum and sum');
   expect(remedyOf(false)).toContain('whole rows to what is computed once a row');
 });
+
+test('a case of few rows is not said to have an error over more', () => {
+  const message = (outputDims: bigint[]): string => {
+    const figures = { mismatches: 0, nanCount: 0, infCount: 0, unwrittenCount: 0, elements: 8n, maxAbsError: 0.5 };
+    const rounding = { ratio: 217, limit: 2 };
+    const output = { name: 'Y', figures: { ...figures, firstMismatches: [], rounding, errorMap: { outputDims } } };
+    const outputs = [{ ...output, beyondRounding: true } as unknown as OutputReport];
+    const report = { outputs, modified: [], straying: 0, isAttention: false };
+    return caseFindings(report as unknown as CaseReport, parseShape('rows=5,N=333'))[0]!.message;
+  };
+  expect(
+    [message([5n, 333n]), message([64n, 333n]), message([333n])].map((text) => /but (over .*?) the/.exec(text)?.[1]),
+  ).toEqual(['over 5 rows', 'over 16 rows', 'over a row']);
+});

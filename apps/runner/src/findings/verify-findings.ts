@@ -115,7 +115,7 @@ function outputFindings(output: OutputReport, { of, named, isAttention, others }
     findings.push(
       of(
         FindingKind.WRONG_RESULT,
-        `each element${named ? ` of ${name}` : ''} is within the tolerance, but over 16 rows the error is ${ratio.toPrecision(3)} times what rounding to the dtype explains (limit ${limit.toPrecision(3)})`,
+        `each element${named ? ` of ${name}` : ''} is within the tolerance, but ${rowsText(figures.errorMap.outputDims)} the error is ${ratio.toPrecision(3)} times what rounding to the dtype explains (limit ${limit.toPrecision(3)})`,
         `Keep inputs${isAttention ? ' and weights' : ''} in the dtype of the tensors, and sums${isAttention ? ' and logits' : ''} in fp32: a format of 8 bits, small values left out and sums in fp16 look like this`,
       ),
     );
@@ -130,6 +130,14 @@ function outputFindings(output: OutputReport, { of, named, isAttention, others }
     );
   }
   return findings;
+}
+
+/** Rows of a head over which the error is averaged; an output with fewer has no more. */
+const AVERAGED_ROWS = 16;
+
+function rowsText(outputDims: readonly bigint[]): string {
+  const rows = Math.min(AVERAGED_ROWS, Number(outputDims.at(-2) ?? 1));
+  return rows === 1 ? 'over a row' : `over ${rows} rows`;
 }
 
 /**
