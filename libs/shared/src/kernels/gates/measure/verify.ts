@@ -183,6 +183,10 @@ const failedProbes = (result: VerifyResult | undefined): CaseResult[] =>
 
 const describeFailure = ({ shape, reason }: CaseResult) => `${formatShape(shape!)}${reason ? ` (${reason})` : ''}`;
 
+/** Says how failed probes enter the share, for example "and 2 failed probes, which count as cases: 5 of 9". */
+const failedProbesText = (probes: number, of: string): string =>
+  of === '' ? plural(probes, 'failed probe') : `and ${plural(probes, 'failed probe')}, counted as cases: ${of}`;
+
 /**
  * `probes` of the `cases` are failed probes. The text counts them separately, because "cases" never includes probes in
  * any other count.
@@ -193,7 +197,7 @@ function shareOf(passed: CaseResult[], cases: CaseResult[], probes = 0): { value
   const judged = cases.length - probes;
   const counts = [
     ...(judged > 0 ? [`${passed.length} of ${judged} cases`] : []),
-    ...(probes > 0 ? [plural(probes, 'failed probe')] : []),
+    ...(probes > 0 ? [failedProbesText(probes, judged > 0 ? `${passed.length} of ${cases.length}` : '')] : []),
     ...(seeds > 0 ? [`${plural(seeds, 'seed')} each`] : []),
   ];
   return {
