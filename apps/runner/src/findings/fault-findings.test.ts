@@ -80,3 +80,19 @@ test('distances are not read as widths, large numbers have commas, and a race na
     ],
   ]);
 });
+
+test('the remedy for an access outside a shared array is about the array, and the one for a tensor names the launch', () => {
+  const told = (message: string, buffer?: string) => {
+    const emulator = { kind: 'OUT_OF_BOUNDS', message, bytes: 8, thread: [0, 0, 0], block: [0, 0, 0] };
+    const fault = { call: 'cuLaunchKernel', arguments: '', description: '', name: 'CUDA_ERROR_ILLEGAL_ADDRESS' };
+    const found = findingOf({ status: 'fault', fault: { ...fault, buffer, emulator } }, parseShape('1x1x64x64'))!;
+    return [found.message, found.remedy];
+  };
+  expect(
+    told('read 8 bytes at byte 9216 of the shared array Q_smem, which has 9216: this lies in another array'),
+  ).toEqual([
+    'read 8 bytes at byte 9,216 of the shared array Q_smem, which has 9,216 bytes: this lies in another array',
+    "Check this index against the array's extent: strides, tile extents and the number of threads decide it",
+  ]);
+  expect(told('', '2 bytes past the end of O')[1]).toMatch(/tensor's extent.*kernel\.yaml: its grid and the order of/);
+});

@@ -45,7 +45,7 @@ const CUDA_KINDS: Record<string, FindingKind> = {
 
 const REMEDIES: Partial<Record<FindingKind, string>> = {
   [FindingKind.OUT_OF_BOUNDS]:
-    "Check this index against the tensor's extent: guards of ragged tiles and strides are the usual suspects",
+    "Check this index against the tensor's extent (guards of ragged tiles, strides), and the launch in kernel.yaml: its grid and the order of its arguments",
   [FindingKind.MISALIGNED_ADDRESS]:
     'A vector access needs an address that is a multiple of its width: align row strides and offsets, or use narrower loads',
   [FindingKind.DEADLOCK]: 'All threads that a barrier counts must reach it, or none: move it out of the branch',
@@ -136,12 +136,16 @@ export function faultFinding(fault: CudaFault, shape: Shape): Finding {
   });
 }
 
+const OF_ARRAYS =
+  "Check this index against the array's extent: strides, tile extents and the number of threads decide it";
+
 // For a load whose value is only stored, compilers record the line of the store.
 const OF_READS = '; a read may be reported at the line that stores its value';
 
 function remedyOf(kind: FindingKind, { emulator, name }: CudaFault): string {
   const known = emulator ? entryOf(EMULATOR_REMEDIES, emulator.kind) : entryOf(CUDA_REMEDIES, name);
-  const remedy = known ?? REMEDIES[kind] ?? '';
+  const inArray = kind === FindingKind.OUT_OF_BOUNDS && /\bshared (?:array|memory)\b/.test(emulator?.message ?? '');
+  const remedy = known ?? (inArray ? OF_ARRAYS : (REMEDIES[kind] ?? ''));
   return kind === FindingKind.OUT_OF_BOUNDS && emulator?.access === 'read' && emulator.place !== undefined
     ? `${remedy}${OF_READS}`
     : remedy;
@@ -199,6 +203,7 @@ function inWords(text: string, width = 0): string {
         : all,
     )
     .replace(/\bbyte (\d{4,})\b/g, (_, byte: string) => `byte ${formatCount(Number(byte))}`)
+    .replace(/, which has (\d+)(?=:|$)/, (_, bytes: string) => `, which has ${formatCount(Number(bytes))} bytes`)
     .replace(/\b\d{4,}(?= bytes\b)/g, (count) => formatCount(Number(count)));
 }
 
