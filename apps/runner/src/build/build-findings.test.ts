@@ -29,7 +29,13 @@ test.each([
 });
 
 test('the remedy for an error in the source is to fix its line', () => {
-  expect(findingFor("k.cu:8:17: error: expected ';' before 'int'").remedy).toBe('Fix this line, then build again');
+  expect(findingFor('k.cu:8:17: error: unknown type').remedy).toBe('Fix this line, then build again');
+});
+
+test.each(["expected ';' before 'int'", 'expected a ";"'])('a semicolon may be missing a line above: %s', (message) => {
+  expect(findingFor(`k.cu:8:17: error: ${message}`).remedy).toBe(
+    'End the statement here or on the line above, then build again',
+  );
 });
 
 test("the remedy for an error in the runner's own header is to change the kernel, not the header", () => {

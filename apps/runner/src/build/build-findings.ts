@@ -105,6 +105,8 @@ function remedyOf({ tool, message, file }: CompilerDiagnostic): string {
   }
   if (SHARED_HEADER.test(file))
     return `${file} is the runner's own and checks or computes with what the kernel gives it: change the kernel's code or constants; the compiler's output in the log names the lines that led there`;
+  // A compiler notices a missing end of a statement at what follows it, which is often the next line.
+  if (/^expected (?:a )?["'‘]?;/.test(message)) return 'End the statement here or on the line above, then build again';
   return tool === 'runner' ? "Fix the kernel's folder: nothing was compiled" : 'Fix this line, then build again';
 }
 
