@@ -7,8 +7,8 @@ import {
   type ElementError,
   type Plain,
 } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
-import { formatCount, formatError, formatPair } from '@flashcore/shared/text';
+import { formatShape, valuesOf } from '@flashcore/shared/kernels';
+import { entryOf, formatCount, formatError, formatPair } from '@flashcore/shared/text';
 import type { CaseReport, MismatchPlaces, OutputReport } from '../../worker/messages/verifying.ts';
 
 /** The findings about a case's outputs, worst first; empty if there are none. */
@@ -37,17 +37,21 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
         ]
       : []),
     ...outputs.flatMap((output) =>
-      outputFindings(output, { of, named: areNamed(outputs), isAttention, others: modified.length + straying }),
+      outputFindings(output, { of, named: areNamed(outputs, shape), isAttention, others: modified.length + straying }),
     ),
   ];
 }
 
 /**
- * Whether messages name outputs and list indices, as in "LSE[0, 3, 17]". Only attention's single output is described by
- * b, h, s and d instead.
+ * Whether messages name outputs and list indices, as in "LSE[0, 3, 17]". Only attention's single output, [B, H, S, D],
+ * is described by b, h, s and d instead.
  */
-export const areNamed = (outputs: readonly OutputReport[]): boolean =>
-  outputs.length > 1 || outputs.some(({ figures }) => figures.errorMap.outputDims.length !== SHORT_NAMED_RANK);
+export const areNamed = (outputs: readonly OutputReport[], shape: Shape): boolean =>
+  outputs.length > 1 ||
+  outputs.some(({ figures: { errorMap } }) => {
+    const { outputDims: dims } = errorMap;
+    return dims.length !== SHORT_NAMED_RANK || Number(dims.at(-2)) !== entryOf(valuesOf(shape), 'S');
+  });
 const SHORT_NAMED_RANK = 4;
 
 type MakeFinding = (kind: FindingKind, message: string, remedy: string) => Finding;

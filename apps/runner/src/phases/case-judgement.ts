@@ -78,7 +78,7 @@ function caseResult(report: CaseReport, judged: JudgedCase, findings: readonly F
     verdict: right ? Verdict.PASS : Verdict.FAIL,
     ...(!right && { reason: reasonOf(findings, judged.shape) }),
     flashAttentionRule: ruleVerdict(flashAttentionRule),
-    ...(areNamed(outputs) && { output: shown.name }),
+    ...(areNamed(outputs, judged.shape) && { output: shown.name }),
     ...(outputs.length > 1 && {
       outputs: outputs.map((output) =>
         create(OutputResultSchema, {

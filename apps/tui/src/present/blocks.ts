@@ -79,6 +79,8 @@ export interface FindingBlock {
   readonly facts: readonly Fact[];
   readonly remedy: string;
   readonly frame?: CodeFrame | undefined;
+  /** Further places that the message names. */
+  readonly otherFrames?: readonly CodeFrame[];
 }
 
 /** Unchanged source lines, and the place in them that the block points to. */
@@ -137,7 +139,7 @@ export type Drawing =
   | { readonly type: 'roofline'; readonly ceilings: Ceilings; readonly points: readonly RoofPoint[] }
   /** The best value after each trial, and the values of the trials that have one. */
   | { readonly type: 'race'; readonly best: readonly number[]; readonly trials: readonly RacePoint[] }
-  | { readonly type: 'heat'; readonly map: ErrorMap };
+  | { readonly type: 'heat'; readonly map: ErrorMap; readonly isNamed?: boolean };
 
 /** A trial's value; `good` if it became the best. */
 interface RacePoint {

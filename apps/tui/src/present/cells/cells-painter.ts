@@ -152,7 +152,7 @@ export function drawingRows(drawing: Drawing, size: DrawingSize): Row[] {
     case 'race':
       return raceRows(drawing, size);
     case 'heat':
-      return heatMap({ ...drawing.map, values: drawing.map.maxAbsError }, size);
+      return heatMap({ ...drawing.map, isNamed: drawing.isNamed, values: drawing.map.maxAbsError }, size);
   }
 }
 

@@ -13,6 +13,8 @@ interface HeatMapData {
   readonly blockRows: number;
   /** Columns per block. */
   readonly blockColumns: number;
+  /** False for an output whose dimensions are not attention's; absent if they are. */
+  readonly isNamed?: boolean | undefined;
   /** Dimensions of the output; absent if it has four. */
   readonly outputDims?: readonly (bigint | number)[];
   /** Largest |out - ref| of each block, as [rows, columns]; NaN if an element is NaN. */
@@ -22,8 +24,11 @@ interface HeatMapData {
 }
 
 /** Text before the indices of rows and columns: "s" and "d" if the output is like attention's, otherwise empty. */
-export const indexLetters = ({ outputDims = [] }: Pick<HeatMapData, 'outputDims'>): { row: string; column: string } =>
-  [0, 4].includes(outputDims.length) ? { row: 's', column: 'd' } : { row: '', column: '' };
+export const indexLetters = ({
+  outputDims = [],
+  isNamed = false,
+}: Pick<HeatMapData, 'outputDims' | 'isNamed'>): { row: string; column: string } =>
+  !isNamed && [0, 4].includes(outputDims.length) ? { row: 's', column: 'd' } : { row: '', column: '' };
 
 /** An element of the output. */
 export interface Place {

@@ -195,6 +195,7 @@ function errorPlots({ shape, verdict, errorMap, output }: CaseResult, subject: P
     plot(captionOf(`Largest |out - reference|, ${outputTitle({ output })}${shapeShort(shape)}`, subject), {
       type: 'heat',
       map: errorMap,
+      isNamed: output !== '',
     }),
   ];
 }

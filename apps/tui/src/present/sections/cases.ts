@@ -278,6 +278,7 @@ function mapBlocks(results: readonly CaseResult[]): Block[] {
     plot(`Error map of ${outputTitle(wrong)}${caseTitle(wrong)}: largest |out - reference|`, {
       type: 'heat',
       map: wrong.errorMap,
+      isNamed: wrong.output !== '',
     }),
   ];
 }

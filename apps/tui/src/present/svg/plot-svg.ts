@@ -290,13 +290,13 @@ function racePicture({ best, trials }: Of<'race'>): Picture | undefined {
 /**
  * Colors range from white (no error) to the darkest (the largest error), logarithmic over three decades. NaN is black.
  */
-function heatPicture({ map }: Of<'heat'>): Picture | undefined {
+function heatPicture({ map, isNamed }: Of<'heat'>): Picture | undefined {
   const { rows, columns, blockRows, blockColumns, maxAbsError } = map;
   if (rows === 0 || columns === 0) return undefined;
   const finite = maxAbsError.filter((value) => Number.isFinite(value) && value > 0);
   const largest = finite.reduce((most, value) => Math.max(most, value), 0);
   const [cellWidth, cellHeight] = [(X1 - X0) / columns, BODY / rows];
-  const letters = indexLetters(map);
+  const letters = indexLetters({ ...map, isNamed });
   const share = (value: number): number =>
     largest === 0 || value <= 0 ? 0 : Math.max(0, Math.min(1, 1 + Math.log10(value / largest) / 3));
   return {

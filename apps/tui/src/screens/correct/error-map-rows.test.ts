@@ -149,3 +149,19 @@ test('the legend explains only marks in the map: an all-NaN map has neither a wo
   }).at(-1)!;
   expect(rowText(legend)).toBe('16 rows x 8 columns a cell, N NaN or Inf');
 });
+
+test('rows of an output with other dimensions than attention are not called s', () => {
+  const labels = (output: string): string[] =>
+    errorMapRows(
+      { ...result, output },
+      { ...map, outputDims: [7n, 1n, 64n, 32n] },
+      { width: 60, height: 8, cursor: undefined, head: undefined, tolerance: undefined },
+    )
+      .map((row) => rowText(row).trim().split(' ')[0]!)
+      .filter((label) => /^s?\d+$/.test(label))
+      .slice(-4);
+  expect([labels(''), labels('O')]).toEqual([
+    ['s0', 's16', 's32', 's48'],
+    ['0', '16', '32', '48'],
+  ]);
+});

@@ -27,7 +27,12 @@ export function errorMapRows(
   return [
     ...title,
     ...heatMap(
-      { ...map, values: errorsOf(map, head), ...(head === undefined && { beyond: beyondIn(map, tolerance) }) },
+      {
+        ...map,
+        isNamed: result.output !== '',
+        values: errorsOf(map, head),
+        ...(head === undefined && { beyond: beyondIn(map, tolerance) }),
+      },
       {
         width,
         height: height - title.length,
@@ -85,7 +90,7 @@ export function cursorFacts(
   const extent = extentOf(result);
   const last = (from: number, size: number, limit: number | undefined): number =>
     Math.min(from + size, limit ?? Infinity) - 1;
-  const letters = indexLetters(map);
+  const letters = indexLetters({ ...map, isNamed: result.output !== '' });
   const rows = `${letters.row}${first.row}..${last(first.row, map.blockRows * cell.rows, extent?.rows)}`;
   const columns = `${letters.column}${first.column}..${last(first.column, map.blockColumns * cell.columns, extent?.columns)}`;
   const block = worstBlockIn(map, { cursor, cell, head });
@@ -211,13 +216,16 @@ const FRAGMENT_COLUMNS = 8;
  * Text such as "row 10 of tile 9 (s144..159) of tiles 0..15", where a tile is the rows of a CTA. Empty if they are
  * unknown, and if a CTA has one row, whose index says the same.
  */
-export function tileOf({ row }: Place, { errorMap, shape }: Pick<CaseResult, 'errorMap' | 'shape'>): string {
+export function tileOf(
+  { row }: Place,
+  { errorMap, shape, output }: Pick<CaseResult, 'errorMap' | 'shape' | 'output'>,
+): string {
   const tileRows = errorMap?.tileRows ?? 0;
   const extent = extentOf({ errorMap, shape });
   if (errorMap === undefined || tileRows < 2 || extent === undefined) return '';
   const tile = Math.floor(row / tileRows);
   const last = Math.min((tile + 1) * tileRows, extent.rows) - 1;
-  const rows = `${indexLetters(errorMap).row || 'rows '}${tile * tileRows}..${last}`;
+  const rows = `${indexLetters({ ...errorMap, isNamed: output !== '' }).row || 'rows '}${tile * tileRows}..${last}`;
   return `row ${row % tileRows} of tile ${tile} (${rows}) of tiles 0..${Math.ceil(extent.rows / tileRows) - 1}`;
 }
 
