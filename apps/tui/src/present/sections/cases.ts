@@ -180,8 +180,8 @@ const seedsText = ({ verdict, seeds }: CaseResult, asked: number): string =>
 
 const roundingFact = ({ ratio, limit }: RoundingError): Fact =>
   fact(
-    'rounding',
-    `error ${formatNumber(ratio, 3)}x what it explains (limit ${formatNumber(limit, 3)})`,
+    'error',
+    `${formatNumber(ratio, 3)}x what rounding explains (limit ${formatNumber(limit, 3)})`,
     ratio > limit ? 'bad' : undefined,
   );
 
