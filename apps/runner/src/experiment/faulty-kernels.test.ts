@@ -158,3 +158,21 @@ extern "C" __global__ void large_array(const half* Q, half* O) {
     );
   },
 );
+
+test('a wrong mask is reported by what fails: every causal shape, and no other', { timeout: 120_000 }, async () => {
+  const { outcome } = await fixture.run('verify', {
+    kernel: kernel('mask_off_by_one'),
+    settings: { shapes: ['1x1x64x64', '1x1x64x64c', '2x1x64x64', '2x1x64x64c'].map(parseShape), seedCount: 1 },
+  });
+  const [finding] = outcome.result.variants[0]!.findings;
+  expect(finding?.remedy).toMatch(
+    /^(?:Both|All \d) (?:cases|shapes) with causal=1 fail, the \d others pass: look at the mask/,
+  );
+});
+
+test('a race has the source of both accesses', { timeout: 120_000 }, async () => {
+  const [race] = (await verify('missing_syncthreads', '1x1x128x64')).findings;
+  const places = [race!.frame!, ...race!.otherFrames].map(({ file, line }) => `${file}:${line}`);
+  expect(places.length).toBeGreaterThan(1);
+  for (const place of places) expect(race!.message).toContain(place);
+});

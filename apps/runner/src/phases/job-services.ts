@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import {
   type Phase,
   DeviceConditionsSchema,
+  FindingKind,
   FindingSchema,
   LogLineSchema,
   PhaseStartedSchema,
@@ -53,6 +54,15 @@ class FrameBook {
     return places.map((place) => codeFrame(this.#files, place)).find((frame) => frame !== undefined);
   }
 
+  /** The source around the places that a finding's message names, other than that of its frame. */
+  othersOf({ message, frame }: Finding): CodeFrame[] {
+    const places = [...message.matchAll(new RegExp(PLACE, 'g'))].flatMap(([text]) => placeIn(text) ?? []);
+    const frames = places.flatMap((place) => codeFrame(this.#files, place) ?? []);
+    const known = new Map(frames.map((each) => [`${each.file}:${each.line}`, each]));
+    if (frame !== undefined) known.delete(`${frame.file}:${frame.line}`);
+    return [...known.values()].slice(0, MOST_OTHER_FRAMES);
+  }
+
   frameAt(place: Place): CodeFrame | undefined {
     return codeFrame(this.#files, place);
   }
@@ -77,6 +87,8 @@ class FrameBook {
 }
 
 const MOST_PLACES = 3;
+const MOST_OTHER_FRAMES = 3;
+const PLACE = /([^\s:(),]+):(\d+)(?::(\d+))?/;
 
 /** Whether a line of code uses a variable, other than declaring it as a parameter. */
 function reads(line: string, name: string): boolean {
@@ -87,7 +99,7 @@ function reads(line: string, name: string): boolean {
 
 /** The source location in a text such as "waits at __syncthreads, divergent_barrier.cu:31". */
 function placeIn(text: string): Place | undefined {
-  const [, file, line, column] = /([^\s:(),]+):(\d+)(?::(\d+))?/.exec(text) ?? [];
+  const [, file, line, column] = PLACE.exec(text) ?? [];
   return file === undefined ? undefined : { file, line: Number(line), column: Number(column ?? 0) };
 }
 
@@ -137,7 +149,10 @@ export function startPhase(
 
 /** Emits findings, each with the source line that it points to. */
 export function emitFindings({ job, frames }: Pick<VariantServices, 'job' | 'frames'>, findings: Finding[]): void {
-  for (const finding of findings) finding.frame ??= frames.ofFinding(finding);
+  for (const finding of findings) {
+    finding.frame ??= frames.ofFinding(finding);
+    if (finding.kind === FindingKind.RACE) finding.otherFrames = frames.othersOf(finding);
+  }
   for (const finding of findings) job.emit({ case: 'finding', value: create(FindingSchema, finding) });
 }
 

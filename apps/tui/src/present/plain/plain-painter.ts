@@ -113,13 +113,16 @@ function noticeRows({ text, role, mark }: Notice, format: ReportFormat): Row[] {
   return [[run(`${' '.repeat(INDENT)}${mark} `, role), ...first.slice(1)], ...rest];
 }
 
-function findingRows({ word, message, facts, remedy, frame }: FindingBlock, format: ReportFormat): Row[] {
+function findingRows(
+  { word, message, facts, remedy, frame, otherFrames = [] }: FindingBlock,
+  format: ReportFormat,
+): Row[] {
   const indent = 2 * INDENT;
   const told = remedy === '' ? facts : [...facts, { label: 'remedy', value: remedy }];
   return [
     [run(' '.repeat(INDENT)), run(word.toUpperCase(), 'bad')],
     ...paragraph(message, { format, indent }),
-    ...frameRows(frame, format),
+    ...[frame, ...otherFrames].flatMap((each) => frameRows(each, format)),
     ...factsRows(told, { format, indent }),
   ];
 }

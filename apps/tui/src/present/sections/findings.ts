@@ -20,6 +20,7 @@ const findingBlock = (finding: Finding): FindingBlock => ({
   ).facts,
   remedy: finding.remedy,
   frame: finding.frame,
+  otherFrames: finding.otherFrames,
 });
 
 const MOST_INPUTS = 3;

@@ -1,7 +1,7 @@
 /** The kernel's finding, in place of its latency: text, surrounding source and remedy. */
 import { notice } from '../../present/blocks.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
-import { Outcome, type CodeFrame } from '@flashcore/shared/contract';
+import { Outcome, type CodeFrame, type Finding } from '@flashcore/shared/contract';
 import { run, textRow, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
 import { inputsText } from '../../present/sections/findings.ts';
 import { findingWord } from '../../present/words.ts';
@@ -27,7 +27,7 @@ export const findingPane: View = ({ state }, size) => {
 export const countText = ({ place, count }: Pick<ShownFinding, 'place' | 'count'>): string =>
   count > 1 ? `finding ${place + 1} of ${count}, o next` : '';
 
-const editHint = ({ finding: { frame } }: ShownFinding): string =>
+export const editHint = ({ finding: { frame } }: ShownFinding): string =>
   frame === undefined ? 'no line known, e edits the source' : `e edits ${frame.file}:${frame.line}`;
 
 /** Message, inputs, frame, threads and remedy. The message is shortened before the remedy. */
@@ -47,13 +47,21 @@ export function findingBody({ finding }: Pick<ShownFinding, 'finding'>, { width,
   const messageRows = fitted(message, Math.max(1, height - wanted), width);
   const left = height - messageRows.length - source.length - inputs.length;
   const remedyRows = fitted(remedy, Math.max(0, Math.min(remedy.length, left)), width);
-  return [
-    ...messageRows,
-    ...inputs,
-    ...source,
-    ...threads.slice(0, Math.max(0, left - remedyRows.length)),
-    ...remedyRows,
-  ].slice(0, height);
+  const threadRows = threads.slice(0, Math.max(0, left - remedyRows.length));
+  const rows = [...messageRows, ...inputs, ...source, ...threadRows, ...remedyRows];
+  return [...rows, ...otherSource(finding, { width, height: height - rows.length })].slice(0, height);
+}
+
+/** The other places that the message names, such as the second access of a race; only whole frames. */
+function otherSource({ otherFrames, frame }: Finding, { width, height }: Size): Row[] {
+  const rows: Row[] = [];
+  for (const other of otherFrames) {
+    const title = other.file === frame?.file ? `line ${other.line}` : `${other.file}:${other.line}`;
+    const more = [[run(title, 'dim')], ...frameRows(other, width)];
+    if (rows.length + more.length > height) break;
+    rows.push(...more);
+  }
+  return rows;
 }
 
 const FRAME_ROLES: Record<FrameLine['kind'], Role> = { around: 'dim', caret: 'bad', meant: 'title' };

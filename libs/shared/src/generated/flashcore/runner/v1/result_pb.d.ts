@@ -835,6 +835,14 @@ export declare type Finding = Message<"flashcore.runner.v1.Finding"> & {
    * @generated from field: repeated flashcore.runner.v1.FindingInput inputs = 10;
    */
   inputs: FindingInput[];
+
+  /**
+   * The source around the other places that the message names: the second access of a race, and the calls that led to
+   * both. At most 3.
+   *
+   * @generated from field: repeated flashcore.runner.v1.CodeFrame other_frames = 11;
+   */
+  otherFrames: CodeFrame[];
 };
 
 /**
