@@ -34,3 +34,16 @@ test('a job that was cancelled before it ran shows no time, but shows its outcom
   );
   expect(rowText(jobRow(view, SAMPLE_START_MS, 60)).trimEnd()).toBe('○ cancelled  Cancelled while it was queued');
 });
+
+test('a job whose finding is shown below keeps the word of its outcome', () => {
+  const summary = 'RACE: thread (96,0,0) writes byte 1,728';
+  const view = eventsOf([
+    { case: 'created', value: { job: { name: SAMPLE_JOB, label: 'k', state: JobState.QUEUED } } },
+    { case: 'finished', value: { outcome: Outcome.WRONG_RESULT, summary } },
+  ]).reduce(
+    reduceJob,
+    jobViewOf({ name: SAMPLE_JOB, kind: 0, label: '', kernelId: '', state: 0, outcome: 0, summary: '' }),
+  );
+  const row = (about?: string): string => rowText(jobRow(view, SAMPLE_START_MS, 60, about)).trimEnd();
+  expect([row(), row('')]).toEqual(['✗ race  thread (96,0,0) writes byte 1,728', '✗ race']);
+});

@@ -34,7 +34,7 @@ import {
 } from '../../state/selectors.ts';
 import { LARGEST_ERROR, limitText } from '../../present/sections/cases.ts';
 import { failedProbes, parityTally, worstCase } from '../dashboard/correct-live.ts';
-import { countText, findingBody } from '../dashboard/finding-pane.ts';
+import { countText, editHint, findingBody } from '../dashboard/finding-pane.ts';
 import { tallyRuns } from '../dashboard/gates-rail.ts';
 import { halfWidthText, liveBenchmark, samplesText } from '../dashboard/latency-live.ts';
 import { raceText } from '../latency/tune-race.ts';
@@ -49,7 +49,7 @@ const LABEL_CELLS = 9;
 const TIME_CELLS = 24;
 const STRIP_CELLS = 24;
 // A finding takes at most this share of the pane, because the log below has the details.
-const FINDING_SHARE = 0.5;
+const FINDING_SHARE = 0.6;
 
 export const runView: View = ({ state, log, search }, size) => {
   const job = attachedJob(state);
@@ -85,11 +85,7 @@ function headRows(state: AppState, job: JobView, { width, height }: Size): Row[]
   const finding = findingRows(state, { width, height: Math.floor(height * FINDING_SHARE) });
   return [
     // The finding is shown in full below, so the summary would only repeat it.
-    jobRow(
-      finding.length > 0 ? { ...job, summary: '' } : { ...job, ...rejection(state, job) },
-      clockOf(state, job),
-      width,
-    ),
+    jobRow(job, clockOf(state, job), width, finding.length > 0 ? '' : rejection(state, job)),
     correctLine(state, width),
     ...(finding.length > 0 ? finding : [latencyLine(state, width)]),
     gatesLine(state, width),
@@ -99,12 +95,12 @@ function headRows(state: AppState, job: JobView, { width, height }: Size): Row[]
 }
 
 /** Says why the gates rejected a correct kernel: in the summary this comes last and would be cut off. */
-function rejection(state: AppState, { outcome }: JobView): { summary?: string } {
+function rejection(state: AppState, { outcome }: JobView): string | undefined {
   const rejecting = (shownVariant(state)?.gates ?? []).filter(isRejecting);
   const [first] = rejecting;
-  if (outcome !== Outcome.FAILED || first === undefined) return {};
+  if (outcome !== Outcome.FAILED || first === undefined) return undefined;
   const titles = rejecting.map(({ title }) => `"${title}"`).join(', ');
-  return { summary: `rejected by ${titles}${rejecting.length === 1 ? `: ${gateReason(first)}` : ''}` };
+  return `rejected by ${titles}${rejecting.length === 1 ? `: ${gateReason(first)}` : ''}`;
 }
 
 const isRejecting = ({ verdict, level }: GateResult): boolean => verdict === Verdict.FAIL && level === 'hard';
@@ -123,8 +119,8 @@ function timeLine({ result }: JobView, width: number): Row[] {
   return [line('time', parts.slice(0, fitting < 0 ? parts.length : Math.max(1, fitting)).flat(), width)];
 }
 
-/** The job's state and current activity. */
-export function jobRow(job: JobView, now: number, width: number): Row {
+/** The job's state and current activity; `about` in place of its summary. */
+export function jobRow(job: JobView, now: number, width: number, about?: string): Row {
   const { mark, role, word } = jobMark(job);
   return fitRow(
     [
@@ -136,15 +132,14 @@ export function jobRow(job: JobView, now: number, width: number): Row {
           : `  ${formatSeconds(elapsedMs(job, now) / 1000)}  `,
         'dim',
       ),
-      ...aboutRuns(job, now),
+      ...aboutRuns(job, now, about),
     ],
     width,
   );
 }
 
-function aboutRuns(job: JobView, now: number): Row {
-  const about = job.state === JobState.ENDED ? summaryText(job) || (job.error?.message ?? '') : '';
-  if (about !== '') return [run(about.replaceAll('\n', ' '))];
+function aboutRuns(job: JobView, now: number, about = summaryText(job) || (job.error?.message ?? '')): Row {
+  if (job.state === JobState.ENDED && about !== '') return [run(about.replaceAll('\n', ' '))];
   const phase = job.phases.at(-1);
   return phase === undefined ? [] : [...phaseRuns(phase, job, now), ...waitRuns(job, now)];
 }
@@ -260,9 +255,9 @@ function findingRows(state: AppState, size: Size): Row[] {
   const [first, ...rest] = findingBody(shown, { ...size, height: Math.max(2, size.height - 1) });
   const { fallback, label } = shown.variant;
   const title = `${findingWord(shown.finding.kind).toUpperCase()}${fallback ? ` (${label})` : ''}`;
-  const place = countText(shown);
+  const keys = [countText(shown), editHint(shown)].filter((text) => text !== '').join(', ');
   return [
-    [run('✗', 'bad'), run(` ${title}`, 'title'), run(place === '' ? '' : `  ${place}`, 'key')],
+    fitRow([run('✗', 'bad'), run(` ${title}`, 'title'), run(`  ${keys}`, 'key')], size.width),
     ...(first === undefined ? [] : [first]),
     ...rest,
   ];
