@@ -5,7 +5,7 @@ import {
   type ProfileProgress,
   type VerifyProgress,
 } from '@flashcore/shared/contract';
-import { formatInterval, formatMicroseconds } from '../present/numbers.ts';
+import { counted, formatInterval, formatMicroseconds } from '../present/numbers.ts';
 import { MODE_WORDS, PHASE_WORDS, outcomeWord, caseText, runningText } from '../present/words.ts';
 import type { JobView } from '../state/job-view.ts';
 
@@ -43,7 +43,7 @@ function verifyStatus(progress: VerifyProgress, casesDone: number): string {
 
 function comparisonStatus({ shape, selfCheck, blocks, time: ratio, simulated }: ComparisonProgress): string {
   const what = selfCheck ? 'champion against itself' : 'candidate against champion';
-  return `${what} ${caseText(shape)}, ${blocks} blocks${ratio ? `, ${formatInterval(ratio)}` : ''}${simulated ? ' (simulated)' : ''}`;
+  return `${what} ${caseText(shape)}, ${counted(blocks, 'block')}${ratio ? `, ${formatInterval(ratio)}` : ''}${simulated ? ' (simulated)' : ''}`;
 }
 
 function benchmarkStatus(progress: BenchmarkProgress): string {

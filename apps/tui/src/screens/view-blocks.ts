@@ -48,7 +48,7 @@ export function viewBlocks(state: AppState, view: ViewId): Block[] {
 
 const latencyBlocks = ({ benchmarks, comparison }: VariantView): Block[] => [
   ...(comparison?.result ? comparisonBlocks(comparison.result) : []),
-  ...benchmarks.flatMap(({ result }) => (result === undefined ? [] : timingBlocks(result))),
+  ...timingBlocks(benchmarks.flatMap(({ result }) => result ?? [])),
 ];
 
 function jobListBlocks(state: AppState): Block[] {

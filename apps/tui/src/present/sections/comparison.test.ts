@@ -76,3 +76,20 @@ test('the reason for a refused comparison does not say "not judged" twice', () =
   );
   expect(lines.at(-1)).toBe("  ○ not judged: the champion's output is wrong: 1x2x64x64: NAN_OUTPUT");
 });
+
+test('a ratio of one block has no interval', () => {
+  const once = { ...shape, blocks: 1, selfBlocks: 1, droppedBlocks: 0, reason: '' };
+  const text = plainLines(comparisonBlocks(create(ComparisonResultSchema, { shapes: [once] })), PLAIN).join('\n');
+  expect(text).toMatch(/hot +6\.170 us +5\.760 us +- /);
+  expect(text).toMatch(/samples +1 block, 1 of the self-check/);
+  expect(text).not.toMatch(/\[1\.06/);
+});
+
+test('what all shapes of a comparison share is said once, and the emulator names what it can compare', () => {
+  const other = { ...shape, shape: parseShape('1x4x128x64'), blocks: 40 };
+  const comparison = create(ComparisonResultSchema, { shapes: [shape, other], simulated: true });
+  const lines = plainLines(comparisonBlocks(comparison), PLAIN);
+  expect(lines.filter((line) => line.includes('stamped before and after'))).toHaveLength(1);
+  expect(lines.join(' ').replaceAll(/\s+/g, ' ')).toContain('all 2 shapes');
+  expect(lines.join(' ').replaceAll(/\s+/g, ' ')).toContain('instructions that the emulator counts: fa-tui profile');
+});

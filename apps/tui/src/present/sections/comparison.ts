@@ -9,11 +9,12 @@ import {
   type ShapeComparison,
   type TimingMode,
 } from '@flashcore/shared/contract';
-import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
-import { formatInterval, formatMicroseconds, formatPercent } from '../numbers.ts';
+import { fact, facts, heading, notice, tableOf, type Block, type Column, type Fact } from '../blocks.ts';
+import { counted, formatInterval, formatMicroseconds, formatPercent } from '../numbers.ts';
 import { piece, type Piece } from '../roles.ts';
 import { COMPARISON_MARKS, MODE_WORDS, caseText, comparisonAnswer } from '../words.ts';
 import { caseColumns, sharedBlocks } from './case-columns.ts';
+import { sharedFacts, withoutFacts } from './shared-facts.ts';
 
 /** Figures of interleaved blocks so far. */
 interface InterleavedPairs {
@@ -36,8 +37,12 @@ export interface ShapePairs {
   readonly result?: ShapeComparison | undefined;
 }
 
-export const intervalText = (ratio: RatioInterval | undefined): string =>
-  ratio === undefined ? '-' : formatInterval(ratio);
+/** A ratio of fewer blocks has no spread, so that its interval would be the ratio itself. */
+const FEWEST_BLOCKS = 2;
+
+/** A ratio with its interval; "-" if there are too few blocks for one. */
+export const intervalText = (ratio: RatioInterval | undefined, blocks: number): string =>
+  ratio === undefined || blocks < FEWEST_BLOCKS ? '-' : formatInterval(ratio);
 
 const median = (latency: LatencyStatistics | undefined, like?: LatencyStatistics): Piece =>
   latency === undefined ? piece('-', 'dim') : piece(formatMicroseconds(latency.p50Us, like?.p50Us));
@@ -51,13 +56,21 @@ export const pairColumns = (pairs: readonly OfCase[], width?: number): readonly 
   ...PAIR_COLUMNS,
 ];
 
+/** The speedup of blocks so far. */
+export const pairsText = (pairs: InterleavedPairs | undefined): string => intervalText(pairs?.time, pairs?.blocks ?? 0);
+
 const PAIR_COLUMNS: readonly Column<ShapePairs>[] = [
   { title: 'mode', cell: ({ mode }) => MODE_WORDS[mode] },
   { title: 'champion', align: 'right', drop: 2, cell: ({ pairs }) => median(pairs?.champion) },
   { title: 'candidate', align: 'right', drop: 2, cell: ({ pairs }) => median(pairs?.candidate, pairs?.champion) },
-  { title: 'speedup [95 %]', align: 'right', cell: ({ pairs }) => intervalText(pairs?.time) },
-  { title: 'in cycles', align: 'right', drop: 4, cell: ({ result }) => intervalText(result?.cycles) },
-  { title: 'self-check', align: 'right', drop: 5, cell: ({ self }) => piece(intervalText(self?.time), 'dim') },
+  { title: 'speedup [95 %]', align: 'right', cell: ({ pairs }) => pairsText(pairs) },
+  {
+    title: 'in cycles',
+    align: 'right',
+    drop: 4,
+    cell: ({ result }) => intervalText(result?.cycles, result?.blocks ?? 0),
+  },
+  { title: 'self-check', align: 'right', drop: 5, cell: ({ self }) => piece(pairsText(self), 'dim') },
   { title: 'blocks', align: 'right', drop: 3, cell: blocksPiece },
   { title: 'candidate is', cell: answerPiece, cutLast: true },
 ];
@@ -76,9 +89,15 @@ function answerPiece({ result, pairs, simulated }: ShapePairs): Piece {
   return piece(`${mark} ${word}`, role);
 }
 
+/** What the emulator can say about two kernels. */
+const COMPARE_COUNTS =
+  'to compare the instructions that the emulator counts: fa-tui profile with each kernel, then fa-tui compare with both jobs';
+
 export function comparisonBlocks(comparison: ComparisonResult): Block[] {
   const { champion, candidate, shapes, verdict } = comparison;
   const { mark, role } = COMPARISON_MARKS[verdict];
+  const factsOf = shapes.map(shapeFacts);
+  const shared = sharedFacts(factsOf);
   return [
     heading(
       `Comparison: ${candidate?.label ?? 'the candidate'} against its champion ${champion?.label ?? ''}`.trimEnd(),
@@ -87,9 +106,16 @@ export function comparisonBlocks(comparison: ComparisonResult): Block[] {
     facts(champion && fact('champion', buildText(champion)), candidate && fact('candidate', buildText(candidate))),
     ...sharedBlocks(shapes.map(({ shape }) => shape)),
     ...(shapes.length === 0 ? [] : [tableOf(pairColumns(shapes), shapes.map(pairsOf))]),
-    ...shapes.flatMap(shapeBlocks),
+    ...shapes.map((shape, index) =>
+      facts(
+        fact(caseText(shape.shape), MODE_WORDS[shape.mode], 'title'),
+        ...withoutFacts(factsOf[index] ?? [], shared),
+      ),
+    ),
+    ...(shared.length === 0 ? [] : [facts(fact('all', counted(shapes.length, 'shape'), 'title'), ...shared)]),
     facts(fact('rule', ruleText(comparison))),
     notice(comparisonAnswer(comparison), role, mark),
+    ...(comparison.simulated ? [notice(COMPARE_COUNTS, 'dim')] : []),
   ];
 }
 
@@ -107,24 +133,20 @@ function buildText({ label, buildId, verified, verifiedDetail }: ComparedBuild):
   return `${label}, build ${buildId.slice(0, 12)}; ${words[verified] ?? 'NOT VERIFIED: '}${verifiedDetail}`;
 }
 
-function shapeBlocks(shape: ShapeComparison): Block[] {
+function shapeFacts(shape: ShapeComparison): Fact[] {
   const { time, selfTime, selfCycles, cycles, clockSource, droppedBlocks, blocks, selfBlocks } = shape;
   const dropped = droppedBlocks > 0 ? `, ${droppedBlocks} dropped (throttled, or the clock fell)` : '';
-  return [
-    facts(
-      fact(caseText(shape.shape), MODE_WORDS[shape.mode], 'title'),
-      fact('samples', `${blocks} blocks, ${selfBlocks} of the self-check${dropped}`),
-      fact('speedup', withSelfCheck(time, selfTime)),
-      fact('in cycles', cycles === undefined ? clockSource : withSelfCheck(cycles, selfCycles)),
-      cycles === undefined ? undefined : fact('clock', clockSource),
-      fact('checked', checkText(shape)),
-      fact('why', shape.reason),
-    ),
-  ];
+  const withSelfCheck = (ratio: RatioInterval | undefined, self: RatioInterval | undefined): string =>
+    `${intervalText(ratio, blocks)}; self-check ${intervalText(self, selfBlocks)}`;
+  return facts(
+    fact('samples', `${counted(blocks, 'block')}, ${selfBlocks} of the self-check${dropped}`),
+    fact('speedup', withSelfCheck(time, selfTime)),
+    fact('in cycles', cycles === undefined ? clockSource : withSelfCheck(cycles, selfCycles)),
+    cycles === undefined ? undefined : fact('clock', clockSource),
+    fact('checked', checkText(shape)),
+    fact('why', shape.reason),
+  ).facts.slice();
 }
-
-const withSelfCheck = (ratio: RatioInterval | undefined, self: RatioInterval | undefined): string =>
-  `${intervalText(ratio)}; self-check ${intervalText(self)}`;
 
 function checkText({ championOutputCheck, candidateOutputCheck }: ShapeComparison): string {
   return championOutputCheck === candidateOutputCheck

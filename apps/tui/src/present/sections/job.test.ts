@@ -1,6 +1,8 @@
 import { create } from '@bufbuild/protobuf';
 import {
+  ComparisonVerdict,
   FindingKind,
+  JobKind,
   Outcome,
   Verdict,
   FindingSchema,
@@ -254,4 +256,25 @@ test("a finding about a race omits the error of the launch that the emulator's c
   const cudaError = 'CUDA_ERROR_LAUNCH_FAILED';
   const raced = create(FindingSchema, { kind: FindingKind.RACE, message: 'two threads, one byte', cudaError });
   expect(plainLines(findingsBlocks([raced]), PLAIN)).toEqual(['Findings', '  RACE', '    two threads, one byte']);
+});
+
+test('a benchmark whose speed was not judged says so in its last line', () => {
+  const last = (kind: JobKind, verdict: ComparisonVerdict, simulated = false): string => {
+    const { job } = failedExperiment;
+    const comparison = verdict === ComparisonVerdict.UNSPECIFIED ? undefined : { verdict };
+    const variants = [{ benchmarks: [{ simulated }], ...(comparison && { comparison }) }];
+    const ended = {
+      job: { ...job, kind, outcome: Outcome.PASSED, summary: '' },
+      result: create(JobResultSchema, { variants }),
+    };
+    return jobReport(ended, PLAIN).at(-1)!.split('  ')[0]!;
+  };
+  const { FASTER, NOT_JUDGED, UNSPECIFIED } = ComparisonVerdict;
+  expect([
+    last(JobKind.BENCHMARK, NOT_JUDGED),
+    last(JobKind.BENCHMARK, FASTER),
+    last(JobKind.BENCHMARK, UNSPECIFIED, true),
+    last(JobKind.BENCHMARK, UNSPECIFIED),
+    last(JobKind.EXPERIMENT, NOT_JUDGED),
+  ]).toEqual(['PASSED, SPEED NOT JUDGED', 'PASSED', 'PASSED, SPEED NOT JUDGED', 'PASSED', 'PASSED']);
 });

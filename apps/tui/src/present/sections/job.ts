@@ -1,6 +1,9 @@
 /** The whole report of an ended job; its last line has the outcome and the job's name. */
 import {
+  ComparisonVerdict,
   HeldOutVerdict,
+  JobKind,
+  Outcome,
   Verdict,
   type HeldOutResult,
   type Job,
@@ -87,8 +90,8 @@ function variantBlocks(variant: VariantResult, parts: ReportParts): Block[] {
   return [
     ...(variant.build ? buildBlocks(variant.build) : []),
     ...(variant.verify ? verifyBlocks(variant.verify) : []),
-    ...variant.benchmarks.flatMap(timingBlocks),
     ...(variant.comparison ? comparisonBlocks(variant.comparison) : []),
+    ...timingBlocks(variant.benchmarks),
     ...(variant.heldOut ? [heldOutNotice(variant.heldOut)] : []),
     ...(variant.profile ? profileBlocks(variant.profile) : []),
     ...(variant.profile && parts.lines ? linesBlocks(variant.profile) : []),
@@ -114,11 +117,23 @@ function gateBlocksOf({ build, gates }: VariantResult): Block[] {
   return [...gatesBlocks(answered), ...(open === 0 ? [] : [notice(words, 'dim')])];
 }
 
-function footBlocks({ job, error }: EndedJob): Block[] {
+function footBlocks(ended: EndedJob): Block[] {
+  const { job, error } = ended;
   const { role } = jobMark(job);
   return [
     heading('Result', job.summary === error?.message ? '' : summaryText(job)),
     ...(error ? [notice(`${error.reason}: ${error.message}`, 'bad')] : []),
-    { kind: 'outcome', word: outcomeWord(job), role, job: job.name },
+    { kind: 'outcome', word: `${outcomeWord(job)}${speedRemark(ended)}`, role, job: job.name },
   ];
+}
+
+/** A benchmark whose question was the speed passes without an answer if the speed could not be judged. */
+function speedRemark({ job, result }: EndedJob): string {
+  if (job.kind !== JobKind.BENCHMARK || job.outcome !== Outcome.PASSED) return '';
+  const isOpen = (result?.variants ?? []).some(({ benchmarks, comparison }) =>
+    comparison === undefined
+      ? benchmarks.some(({ simulated }) => simulated)
+      : comparison.verdict === ComparisonVerdict.NOT_JUDGED,
+  );
+  return isOpen ? ', speed not judged' : '';
 }

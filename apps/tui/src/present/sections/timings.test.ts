@@ -1,12 +1,13 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { BenchmarkResultSchema } from '@flashcore/shared/contract';
+import { BenchmarkResultSchema, TimingMode } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 import { describe, histogram } from '@flashcore/shared/statistics';
 import { expect, test } from 'vitest';
 import { plainLines } from '../plain/plain-painter.ts';
 import { timingBlocks } from './timings.ts';
 
 const sectionOf = (result: MessageInitShape<typeof BenchmarkResultSchema>): string[] =>
-  plainLines(timingBlocks(create(BenchmarkResultSchema, result)), PLAIN);
+  plainLines(timingBlocks([create(BenchmarkResultSchema, result)]), PLAIN);
 import { PLAIN } from '../../testing/result-fixtures.ts';
 
 const section = (...samples: number[]) =>
@@ -81,4 +82,28 @@ test('a rival has its commit, build and largest error, and one without a figure 
   );
   expect(text).toContain('flashinfer not measured: not found: install it');
   expect(text).toContain('sdpa/cudnn not measured: wrong: 1 of 4 elements (PyTorch 2.11.0)');
+});
+
+test('the L2 of the emulator is not said to be flushed, and what all measurements share is said once', () => {
+  const result = (mode: TimingMode, simulated: boolean, outputCheck: string) =>
+    create(BenchmarkResultSchema, { shape: parseShape('1x4x128x64'), mode, simulated, outputCheck, valid: true });
+  const headings = (simulated: boolean): string[] =>
+    plainLines(timingBlocks([result(TimingMode.COLD, simulated, 'right')]), PLAIN).slice(0, 1);
+  expect([headings(false), headings(true)]).toEqual([
+    ['Latency 1x4x128x64  cold (L2 flushed, isolated launches)'],
+    ['Latency 1x4x128x64  cold (isolated launches)'],
+  ]);
+  const both = [result(TimingMode.COLD, true, 'right after 9'), result(TimingMode.HOT, true, 'right after 11')];
+  expect(plainLines(timingBlocks(both), PLAIN)).toEqual([
+    'Latency 1x4x128x64  cold (isolated launches)',
+    '  checked    right after 9',
+    '',
+    'Latency 1x4x128x64  hot (back to back)',
+    '  checked    right after 11',
+    '',
+    'Latency  all 2 measurements',
+    '  samples     none',
+    '  SDPA        none asked for',
+    '  conditions  not recorded',
+  ]);
 });

@@ -25,6 +25,7 @@ import { piece, type Piece } from '../roles.ts';
 import { MODE_WORDS, caseText, notMeasured, reuseText } from '../words.ts';
 import { caseColumns } from './case-columns.ts';
 import { conditionsText } from './conditions.ts';
+import { sharedFacts, withoutFacts } from './shared-facts.ts';
 
 /** One shape and timing mode of the kernel or another subject; live until the result arrives. */
 export interface Timing {
@@ -257,18 +258,24 @@ function slowedText({ slowedSamples, throttledSamples, latency }: BenchmarkResul
   return parts.length === 0 ? '' : `; ${parts.join(', ')}; they are kept: those of SDPA have no clock to drop them by`;
 }
 
-const MODE_REMARKS: Record<TimingMode, string> = {
-  [TimingMode.UNSPECIFIED]: 'unknown timing mode',
-  [TimingMode.COLD]: 'cold (L2 flushed, isolated launches)',
-  [TimingMode.HOT]: 'hot (back to back)',
-};
+function modeRemark({ mode, simulated }: BenchmarkResult): string {
+  if (mode === TimingMode.HOT) return 'hot (back to back)';
+  if (mode !== TimingMode.COLD) return 'unknown timing mode';
+  // The emulator has no caches.
+  return simulated ? 'cold (isolated launches)' : 'cold (L2 flushed, isolated launches)';
+}
 
-/** One shape in one timing mode: percentiles, histogram, throughput, SDPA, conditions. */
-export function timingBlocks(result: BenchmarkResult): Block[] {
+/** Each shape in each timing mode: percentiles, histogram, throughput, SDPA, conditions; then what all share. */
+export function timingBlocks(results: readonly BenchmarkResult[]): Block[] {
+  const factsOf = results.map(resultFacts);
+  const shared = sharedFacts(factsOf);
   return [
-    heading(`Latency ${caseText(result.shape)}`, MODE_REMARKS[result.mode]),
-    ...distributionBlocks(timingOf(result)),
-    { kind: 'facts', facts: resultFacts(result) },
+    ...results.flatMap((result, index) => [
+      heading(`Latency ${caseText(result.shape)}`, modeRemark(result)),
+      ...distributionBlocks(timingOf(result)),
+      facts(...withoutFacts(factsOf[index] ?? [], shared)),
+    ]),
+    ...(shared.length === 0 ? [] : [heading('Latency', `all ${results.length} measurements`), facts(...shared)]),
   ];
 }
 

@@ -7,7 +7,7 @@ import type { ShapeComparisonView, ComparisonView } from '../../state/live-compa
 import { COMPARISON_MARKS, MODE_WORDS, comparisonAnswer, caseText } from '../../present/words.ts';
 import { histogramData } from '../../present/cells/histogram.ts';
 import type { Size } from '../pane/view.ts';
-import { intervalText } from '../../present/sections/comparison.ts';
+import { intervalText, pairsText } from '../../present/sections/comparison.ts';
 import { twoDistributions } from '../distribution/distribution.ts';
 
 /** The two builds, and the verdict over all shapes. */
@@ -64,9 +64,9 @@ function factRows({
   width,
 }: Pick<ShapeComparisonView, 'result' | 'pairs' | 'self'> & { width: number }): Row[] {
   const groups: Row[] = [
-    labelled('speedup', intervalText(pairs?.time)),
-    ...(result?.cycles === undefined ? [] : [labelled('in cycles', intervalText(result.cycles))]),
-    labelled('self-check', intervalText(self?.time)),
+    labelled('speedup', pairsText(pairs)),
+    ...(result?.cycles === undefined ? [] : [labelled('in cycles', intervalText(result.cycles, result.blocks))]),
+    labelled('self-check', pairsText(self)),
     labelled('blocks', String(pairs?.blocks ?? 0)),
     ...(result !== undefined && result.droppedBlocks > 0
       ? [labelled('dropped', `×${result.droppedBlocks}`, 'bad')]
