@@ -89,6 +89,12 @@ export function summaryText({ summary, outcome }: Pick<Job, 'summary' | 'outcome
   return word === outcomeWord({ outcome, summary }) ? rest : `${word}: ${rest}`;
 }
 
+/** The state and the summary of an ended job, without the state where the summary begins with it. */
+export function stateText(job: Pick<Job, 'state' | 'outcome' | 'summary'>, summary = summaryText(job)): string {
+  const { word } = jobMark(job);
+  return summary.toLowerCase().startsWith(word) || summary === '' ? summary || word : `${word}: ${summary}`;
+}
+
 /** A reason for people: "NAN_OUTPUT: all; OUT_OF_BOUNDS on …" becomes "NaN output: all; out of bounds on …". */
 export const reasonText = (reason: string): string =>
   reason.replace(/(^|[:;] |\()([A-Z][A-Z_]+)(?=:? )/g, (all, before: string, name: string) =>

@@ -51,7 +51,7 @@ test('without a connection, the history does not say that no job has ended', () 
 });
 
 test('a shape that all times share is in the title; otherwise it has a column, which is never dropped', () => {
-  expect(shownFor('1x4x128x64', '', '1x4x128x64')[0]).toBe('6 History  p50 at 1x4x128x64');
+  expect(shownFor('1x4x128x64', '', '1x4x128x64')[0]).toBe('6 History  p50 of experiments at 1x4x128x64');
   expect(shownFor('1x4x128x64', '2x8x512x64')).toEqual([...['6 History', 'id', 'job', 'shape', 'p50 hot', 'at, UTC']]);
   expect(shownFor('1x4x128x64', '16x16x16384x128c')).toEqual([
     ...['6 History', 'id', 'job', 'shape', 'p50 hot', 'at, UTC'],
@@ -94,7 +94,7 @@ test('the history has the verifications of the list too, with their kind, durati
   };
   const rows = (width: number): string[] => historyPane(state, { width, height: 8 }).body.slice(1, 4).map(rowText);
   expect(rows(150).map((row) => row.trim().replace(/ {2,}/g, '  '))).toEqual([
-    expect.stringMatching(/verified .*  verify  -  .*  1 min 15 s  .*compile failed: k\.cu:77:29 no mem/) as string,
+    expect.stringMatching(/verified .*  verify  1 min 15 s  .*compile failed: k\.cu:77:29 no mem/) as string,
     expect.stringMatching(/run .*  experiment  /) as string,
     '',
   ]);
@@ -153,6 +153,14 @@ test('champions are marked in the lists of view 6 and in view 7', () => {
 test('shapes of other problems have a column for each axis that differs', () => {
   const decode = (heads: number): string => `B=32,H=${heads},Hkv=8,Skv=8192,D=128`;
   expect(shownFor(decode(32), decode(64))).toEqual([
-    ...['6 History  p50 at B=32, D=128, Hkv=8, Skv=8192', 'id', 'job', 'H', 'p50 hot', 'at, UTC', 'why not passed'],
+    ...[
+      '6 History  p50 of experiments at B=32, D=128, Hkv=8, Skv=8192',
+      'id',
+      'job',
+      'H',
+      'p50 hot',
+      'at, UTC',
+      'why not passed',
+    ],
   ]);
 });

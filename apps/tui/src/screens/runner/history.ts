@@ -20,7 +20,7 @@ import { championLegend, championMark, sourceLegend, sourceMark } from '../../st
 import { noteText } from '../../state/decision.ts';
 import { listTitle } from '../../state/listed-kernel.ts';
 import { endedRuns, hiddenText, historyOf } from '../../state/selectors.ts';
-import { KIND_WORDS, dtypeWord, jobMark, shortName, summaryText } from '../../present/words.ts';
+import { KIND_WORDS, dtypeWord, jobMark, shortName, stateText } from '../../present/words.ts';
 import { list } from '../pane/list.ts';
 import { emptyListRows } from '../pane/nothing.ts';
 import { positionRemark, type PaneContent, type Size } from '../pane/view.ts';
@@ -33,12 +33,18 @@ export const pinnedLegend = ({ ui }: AppState, jobs: readonly (string | undefine
 export const pinnedMark = ({ ui }: AppState, job: string | undefined): string =>
   job !== undefined && job === ui.pinned ? 'P' : ' ';
 
+/** The runner keeps figures of experiments only; "-" would say that another job measured nothing. */
+const hasFigures = ({ job }: ExperimentSummary): boolean =>
+  job === undefined || job.kind === JobKind.EXPERIMENT || job.kind === JobKind.UNSPECIFIED;
+
 function casesRun(experiment: ExperimentSummary): Run {
+  if (!hasFigures(experiment)) return run('');
   if (!isParity(experiment)) return run(parityShort(experiment), 'bad');
   return run(parityShort(experiment), experiment.cases === 0 ? 'dim' : undefined);
 }
 
 function timeRun(experiment: ExperimentSummary): Run {
+  if (!hasFigures(experiment)) return run('');
   const p50Us = medianOf(experiment);
   if (p50Us === undefined) return run('-', 'dim');
   const { dtype, simulated } = experiment;
@@ -86,7 +92,7 @@ const historyColumns = (
     title: 'max err',
     align: 'right',
     drop: 4,
-    cell: largestErrorText,
+    cell: (experiment) => (hasFigures(experiment) ? largestErrorText(experiment) : ''),
   },
   ...shapes,
   {
@@ -97,7 +103,7 @@ const historyColumns = (
   {
     title: 'hard gates',
     drop: 3.5,
-    cell: (experiment) => run(gatesText(experiment), gatesRole(experiment)),
+    cell: (experiment) => (hasFigures(experiment) ? run(gatesText(experiment), gatesRole(experiment)) : run('')),
   },
   { title: 'device', drop: 5, cell: ({ deviceName }) => deviceName, shrinkTo: 12 },
   { title: 'source', drop: 6, cell: ({ sourceDigest }) => run(sourceDigest.slice(0, 10), 'dim') },
@@ -116,15 +122,9 @@ const historyColumns = (
     title: 'why not passed',
     drop: 0.5,
     shrinkTo: whyCells,
-    cell: ({ job }) => run(job === undefined || job.outcome === Outcome.PASSED ? '' : whyText(job), 'dim'),
+    cell: ({ job }) => run(job === undefined || job.outcome === Outcome.PASSED ? '' : stateText(job), 'dim'),
   },
 ];
-
-/** The state, unless the mark and the summary say it, then the reason. */
-function whyText(job: Job): string {
-  const [{ word }, summary] = [jobMark(job), summaryText(job)];
-  return summary.toLowerCase().startsWith(word) || summary === '' ? summary || word : `${word}: ${summary}`;
-}
 
 export const sortRemark = ({ ui }: AppState): string =>
   ` by ${ui.historySort}${ui.filters.history === '' ? '' : `, only "${ui.filters.history}"`}`;
@@ -150,7 +150,7 @@ export function historyPane(state: AppState, size: Size): PaneContent {
   const simulated = experiments.some((experiment) => experiment.simulated) ? '; sim: not a GPU time' : '';
   const common = commonShape(experiments) ?? sharedText(experiments.map(shownCase), size.width - OTHER_CELLS);
   return {
-    title: common === '' ? title : `${title}  p50 at ${common}`,
+    title: common === '' ? title : `${title}  p50 of experiments at ${common}`,
     remark: `${positionRemark(selected, experiments.length, 'ended job')}${sortRemark(state)}${hiddenText(state)}${pinnedLegend(
       state,
       experiments.map(({ job }) => job?.name),
@@ -168,8 +168,8 @@ export function historyPane(state: AppState, size: Size): PaneContent {
 function summaryRows(experiment: ExperimentSummary, width: number): Row[] {
   const { job } = experiment;
   if (job === undefined) return [];
-  const { mark, role, word } = jobMark(job);
-  const text = `${word}: ${summaryBeside(job, experiment)}`;
+  const { mark, role } = jobMark(job);
+  const text = stateText(job, summaryBeside(job, experiment));
   return noticeRows({ kind: 'notice', mark, role, text }, width).slice(0, MOST_SUMMARY_ROWS);
 }
 

@@ -9,7 +9,7 @@ import type { AppState } from '../../state/app-state.ts';
 import { championLegend, championMark, markedJobs, sourceLegend, sourceMark } from '../../state/chosen.ts';
 import { listTitle } from '../../state/listed-kernel.ts';
 import { hiddenText, jobsOf } from '../../state/selectors.ts';
-import { KIND_WORDS, jobMark, jobTitle, shortName, summaryText } from '../../present/words.ts';
+import { KIND_WORDS, jobMark, jobTitle, shortName, stateText, summaryText } from '../../present/words.ts';
 import { historyPane, noteRows, pinnedLegend } from './history.ts';
 import { leaderboardPane } from './leaderboard-pane.ts';
 import { list } from '../pane/list.ts';
@@ -60,7 +60,7 @@ function jobs(state: AppState, size: Size): PaneContent {
     // The line below the list names the kind too.
     { title: 'kind', drop: 6, cell: ({ kind }) => KIND_WORDS[kind] },
     { title: 'state', drop: 3, cell: (job) => run(jobMark(job).word, jobMark(job).role) },
-    ...(size.width < COMPACT ? [] : summaryColumns(state.now)),
+    ...(size.width < COMPACT ? [] : summaryColumns(state.now, size.width)),
   ];
   const selected =
     state.ui.jobList !== 'jobs' ? listed.findIndex(({ name }) => name === state.attached) : state.ui.selected.jobs;
@@ -96,7 +96,7 @@ function jobPreview(state: AppState, job: Job, width: number): Row[] {
   const { now } = state;
   const created =
     job.createTime === undefined ? '' : `, submitted ${formatAge((now - timestampMs(job.createTime)) / 1000)}`;
-  const { mark, role, word } = jobMark(job);
+  const { mark, role } = jobMark(job);
   const view = entryOf(state.views, job.name);
   const experiment = state.experiments.find((each) => each.job?.name === job.name);
   const phase = job.state === JobState.RUNNING ? view?.phases.at(-1) : undefined;
@@ -108,7 +108,7 @@ function jobPreview(state: AppState, job: Job, width: number): Row[] {
         kind: 'notice',
         mark,
         role,
-        text: `${word}: ${job.summary === '' ? KIND_WORDS[job.kind] : summaryBeside(job, experiment)}`,
+        text: stateText(job, job.summary === '' ? KIND_WORDS[job.kind] : summaryBeside(job, experiment)),
       },
       width,
     ).slice(0, MOST_SUMMARY_ROWS),
@@ -124,7 +124,11 @@ function jobPreview(state: AppState, job: Job, width: number): Row[] {
 
 const MOST_SUMMARY_ROWS = 4;
 
-const summaryColumns = (now: number): Column<Job>[] => [
+/** A summary says more than when a job was submitted and of what kind it is. */
+const LEAST_SUMMARY = { narrow: 24, wide: 48 };
+const WIDE = 100;
+
+const summaryColumns = (now: number, width: number): Column<Job>[] => [
   { title: 'took', align: 'right', drop: 4, cell: (job) => tookText(job, now) },
   {
     title: 'submitted',
@@ -133,7 +137,12 @@ const summaryColumns = (now: number): Column<Job>[] => [
     cell: ({ createTime }) => (createTime === undefined ? '-' : formatAge((now - timestampMs(createTime)) / 1000)),
   },
   // Says why a job failed, so that nobody has to visit every row.
-  { title: 'summary', drop: 2, cell: (job) => run(summaryText(job), 'dim'), shrinkTo: 24 },
+  {
+    title: 'summary',
+    drop: 2,
+    cell: (job) => run(summaryText(job), 'dim'),
+    shrinkTo: width < WIDE ? LEAST_SUMMARY.narrow : LEAST_SUMMARY.wide,
+  },
 ];
 
 /** `+` for a marked job, `*` for the job on the screen, `P` for the pinned one. */
