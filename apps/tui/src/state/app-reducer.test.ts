@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
   ExperimentSummarySchema,
+  JobEventSchema,
   JobSchema,
   KernelSchema,
   JobKind,
@@ -300,4 +301,24 @@ test.each(['toString', 'constructor', '__proto__'])('a job named %s gets a view 
   const state = after({ type: 'attach', job }, { type: 'job-event', event: { ...first!, job } });
   expect(Object.keys(state.views)).toEqual([job]);
   expect(Object.entries(state.views)[0]![1].name).toBe(job);
+});
+
+test('a search of the log ends at a job of another kernel, and stays for the next save of the same one', () => {
+  const view = (name: string, kernelId: string): Action => ({
+    type: 'job-event',
+    event: create(JobEventSchema, {
+      job: name,
+      sequence: 1n,
+      payload: { case: 'created', value: { job: { name, kernelId, label: kernelId } } },
+    }),
+  });
+  const query = (next: string): string =>
+    after(
+      view('jobs/a', 'mine'),
+      view('jobs/b', next),
+      { type: 'attach', job: 'jobs/a' },
+      { type: 'search', query: 'error' },
+      { type: 'attach', job: 'jobs/b' },
+    ).ui.log.query;
+  expect([query('mine'), query('other')]).toEqual(['error', '']);
 });

@@ -346,6 +346,8 @@ function attach(state: AppState, job: string): AppState {
   const comparing = false;
   const known = entryOf(state.views, job) ?? jobViewOf(state.jobs.find(({ name }) => name === job) ?? unknownJob(job));
   const selected = { ...state.ui.selected, correct: 0, latency: 0, gates: 0, profile: 0 };
+  // While a folder is watched, the search stays for its next save; it means nothing in the log of another kernel.
+  const isOtherKernel = known.kernelId !== '' && attachedJob(state)?.kernelId !== known.kernelId;
   return {
     ...withUi(state, {
       selected,
@@ -355,7 +357,7 @@ function attach(state: AppState, job: string): AppState {
       listedPlace: undefined,
       mapCursor: undefined,
       mapHead: undefined,
-      log: { ...state.ui.log, follow: true, top: 0, left: 0 },
+      log: { ...state.ui.log, follow: true, top: 0, left: 0, ...(isOtherKernel && { query: '', filter: false }) },
     }),
     attached: job,
     views: { ...state.views, [job]: known },

@@ -15,8 +15,6 @@ export const SAVED_VIEW = z.object({
   faulty: z.boolean(),
   distribution: z.enum(DISTRIBUTIONS),
   wrap: z.boolean(),
-  query: z.string(),
-  filter: z.boolean(),
   mouse: z.boolean().default(false),
 });
 
@@ -36,8 +34,6 @@ export function savedViewOf({ ui, attached }: AppState): SavedView {
     faulty,
     distribution,
     wrap: log.wrap,
-    query: log.query,
-    filter: log.filter,
     mouse,
   };
 }
@@ -56,8 +52,6 @@ export function withSavedView(
     faulty,
     distribution,
     wrap,
-    query,
-    filter,
     mouse,
   }: SavedView,
 ): AppState {
@@ -75,7 +69,7 @@ export function withSavedView(
       faulty,
       distribution,
       mouse,
-      log: { ...state.ui.log, wrap, query, filter },
+      log: { ...state.ui.log, wrap },
     },
   };
 }
