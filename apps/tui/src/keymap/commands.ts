@@ -146,7 +146,8 @@ export const doesNothing = ({ help, whyNot }: CommandRow, state: AppState): stri
 
 /**
  * Commands whose id, keys or help contain every word of the query. First come those with exactly that key, then those
- * whose name begins with the query, then those that apply where the help was opened.
+ * whose name begins with the query, then those that apply where the help was opened; without a query, those that apply
+ * only elsewhere are last.
  */
 export function findCommands(
   query: string,
@@ -156,10 +157,12 @@ export function findCommands(
   const found = commandsOf(state).filter(({ id, keys, help }) =>
     words.every((word) => `${id} ${keys.join(' ')} ${help}`.toLowerCase().includes(word)),
   );
-  const rank = ({ id, keys }: Command): number => {
+  const rank = ({ id, keys, when }: Command): number => {
     if (keys.includes(query)) return 0;
     if (query !== '' && id.startsWith(query.toLowerCase())) return 1;
-    return here.includes(id) ? 2 : 3;
+    if (here.includes(id)) return 2;
+    // Keys of other views come last, because several of them are the same key.
+    return when === undefined || GENERAL.includes(id) || query !== '' ? 3 : 4;
   };
   return found.toSorted((a, b) => rank(a) - rank(b));
 }

@@ -65,8 +65,8 @@ export const MARK_COMMANDS = [
     id: 'mark-job',
     keys: ['space'],
     group: 'jobs',
-    help: 'In 6: mark a job; x then cancels all marked ones',
-    hint: (state) => (cancellableJob(state) === undefined ? '' : 'mark'),
+    help: 'In 6: mark a job, move down; x cancels the marked',
+    hint: (state) => (cancellableJob(state) === undefined ? '' : 'mark, down'),
     when: (state) => inJobList(state) && selectedJobName(state) !== undefined,
     whyNot: '6 lists the jobs; there Space marks one that has not ended',
   },
@@ -144,7 +144,8 @@ export const JOB_COMMANDS = [
     keys: ['r'],
     group: 'jobs',
     help: 'Run again: the job opened, else the last form',
-    hint: 'rerun',
+    // In 7 the cursor is on a kernel, and the key runs the one of the job on the screen.
+    hint: (state) => (inKernels(state) ? `rerun ${kernelToRun(state)?.kernelId ?? ''}` : 'rerun'),
     when: (state) => kernelToRun(state) !== undefined,
     whyNot: notListed,
   },
@@ -162,7 +163,10 @@ export const JOB_COMMANDS = [
     keys: ['x'],
     group: 'jobs',
     help: 'Cancel the job shown; in 6 the marked or selected',
-    hint: (state) => (markedJobs(state).length > 0 ? `cancel ${markedJobs(state).length}` : 'cancel'),
+    hint: (state) => {
+      if (markedJobs(state).length > 0) return `cancel ${markedJobs(state).length}`;
+      return inKernels(state) ? `cancel ${cancellableJob(state)?.kernelId ?? ''}` : 'cancel';
+    },
     when: (state) => markedJobs(state).length > 0 || cancellableJob(state) !== undefined,
     whyNot: 'There is nothing to cancel: the job has ended, or none is shown',
   },

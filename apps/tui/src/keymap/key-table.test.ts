@@ -37,3 +37,10 @@ test("a key that the user gives to a command replaces the command's own keys, an
     'keys: there is no command "reruns" (did you mean "rerun"?)',
   ]);
 });
+
+test('without a query, keys that apply only elsewhere come last', () => {
+  const ids = findCommands('', { customKeys: {}, here: ['rerun'] }).map(({ id }) => id);
+  expect(ids[0]).toBe('rerun');
+  expect(ids.indexOf('mark-job')).toBeGreaterThan(ids.indexOf('leave'));
+  expect(ids.indexOf('next-view')).toBeLessThan(ids.indexOf('mark-job'));
+});

@@ -824,7 +824,7 @@ test('the prompt of W completes paths with Tab, and Ctrl-T in it chooses to run 
   expect(ui().overlay).toMatchObject({ kind: 'watch-folder', text: `${process.cwd()}/apps/`, quick: false });
   await terminal.press('\u0014');
   expect(ui().overlay).toMatchObject({ quick: true });
-  expect(await terminal.screen()).toMatch(/quick: smallest case first/);
+  expect(await terminal.screen()).toMatch(/smallest case first: on/);
 });
 
 test('the prompt of W expands ~ to the home folder, and reports a missing folder while keeping the typed text', async () => {

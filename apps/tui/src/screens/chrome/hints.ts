@@ -27,8 +27,11 @@ function hintsRow(state: AppState, width: number): Row {
   };
   const { overlay } = state.ui;
   if (overlay?.kind === 'watch-folder') {
-    const quick = overlay.quick ? 'smallest case first, then the rest' : 'off';
-    return fitRow([run(` Enter watch  Tab complete  ctrl+t quick: ${quick}  ctrl+u clear  Esc cancel`, 'dim')], width);
+    const quick = overlay.quick ? 'on' : 'off';
+    return fitRow(
+      [run(` Enter watch  Tab complete  ctrl+t smallest case first: ${quick}  Esc cancel  ctrl+u clear`, 'dim')],
+      width,
+    );
   }
   if (overlay?.kind === 'confirm' && overlay.answers !== undefined)
     return fitRow([run(` ${overlay.answers}`, 'dim')], width);
@@ -64,6 +67,7 @@ const RANKS: Record<string, number> = {
   compare: 1,
   accept: 1,
   cancel: 2,
+  'next-finding': 2,
   pin: 3,
   'next-variant': 3,
   history: 4,

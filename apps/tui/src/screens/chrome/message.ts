@@ -4,7 +4,7 @@
  */
 import { JobState } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
-import { cellWidth, cutCells } from '../../present/cells/cell-text.ts';
+import { cellWidth } from '../../present/cells/cell-text.ts';
 import { fitRow, run, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
 import type { AppState, Notice, UiState, WatchedFolder } from '../../state/app-state.ts';
 import { queueText } from '../../state/job-list.ts';
@@ -27,7 +27,7 @@ export function messageRows(state: AppState, width: number): Row[] {
     ui.overlay?.kind === 'watch-folder' ||
     ui.overlay?.kind === 'confirm'
   )
-    return [promptRow(ui.overlay, width)];
+    return promptRows(ui.overlay, width);
   if (notice !== undefined) return wrapped(notice.text, TONES[notice.tone], width);
   if (state.connection === 'reconnecting') return wrapped(lostText(state), 'warn', width);
   if (state.restart?.read === false) return wrapped(`${restartText(state)}.`, 'warn', width);
@@ -92,14 +92,17 @@ function wrapped(text: string, role: Role, width: number): Row[] {
 
 type Prompt = Extract<NonNullable<UiState['overlay']>, { kind: 'search' | 'list-filter' | 'watch-folder' | 'confirm' }>;
 
-function promptRow(overlay: Prompt, width: number): Row {
-  if (overlay.kind === 'confirm') {
-    const { question, answers = 'y yes   any key no' } = overlay;
-    return fitRow(
-      [run(' '), run(cutCells(question, width - 4 - answers.length), 'warn'), run(`  ${answers}`, 'key')],
-      width,
-    );
-  }
+/** A question in full, because it names what it is about; the answers are in its last row. */
+function promptRows(overlay: Prompt, width: number): Row[] {
+  if (overlay.kind !== 'confirm') return [promptRow(overlay, width)];
+  const { question, answers = 'y yes   any key no' } = overlay;
+  const rows = wrapRows(question, width - 4 - answers.length, { role: 'warn', indent: 1, hang: 1 });
+  return rows.map((row, index) =>
+    fitRow(index === rows.length - 1 ? [...row, run(`  ${answers}`, 'key')] : row, width),
+  );
+}
+
+function promptRow(overlay: Exclude<Prompt, { kind: 'confirm' }>, width: number): Row {
   const label = overlay.kind === 'watch-folder' ? ' folder to watch: ' : ' /';
   const names: Row =
     overlay.kind === 'watch-folder'
