@@ -24,6 +24,10 @@ test('a short word with half of its letters changed is not a typo', () => {
   expect(nearestNames('runn', ['run', 'tune', 'host'])).toEqual(['run']);
 });
 
+test('two swapped letters are one edit', () => {
+  expect([nearestNames('rnu', ['run', 'tune']), nearestNames('tnue', ['run', 'tune'])]).toEqual([['run'], ['tune']]);
+});
+
 test('a single letter has no near names, so that all known names are listed instead', () => {
   expect(nearestNames('Q', ['B', 'H', 'S', 'D', 'causal'])).toEqual([]);
   expect(nearestNames('s', ['B', 'S'])).toEqual(['S']);

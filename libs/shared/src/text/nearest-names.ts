@@ -56,15 +56,19 @@ function distanceOf(wanted: string, name: string): number {
   return contained ? Math.min(edits, 2) : edits;
 }
 
-/** Levenshtein's distance. */
+/** Levenshtein's distance, where two swapped neighbors are one edit. */
 function editDistance(a: string, b: string): number {
+  let beforePrevious: number[] = [];
   let previous = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (let i = 1; i <= a.length; ++i) {
     const current = [i];
     for (let j = 1; j <= b.length; ++j) {
       const substitution = previous[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      current.push(Math.min(substitution, previous[j]! + 1, current[j - 1]! + 1));
+      const isSwapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      const swap = isSwapped ? beforePrevious[j - 2]! + 1 : Infinity;
+      current.push(Math.min(substitution, previous[j]! + 1, current[j - 1]! + 1, swap));
     }
+    beforePrevious = previous;
     previous = current;
   }
   return previous[b.length]!;
