@@ -33,3 +33,11 @@ test('there is a bar for the queue, for each phase and for the time between phas
 test('an older result without phase times has no such section', () => {
   expect(phaseTimeBlocks(job, create(JobResultSchema, { deviceSeconds: 5 }))).toEqual([]);
 });
+
+test('a phase that ran in two parts has one bar', () => {
+  const phaseTimes = [21.5, 0.071].map((seconds) => ({ phase: Phase.COMPARE, variant: 'default', seconds }));
+  const lines = plainLines(phaseTimeBlocks(job, create(JobResultSchema, { deviceSeconds: 21.571, phaseTimes })), PLAIN);
+  expect(lines.filter((line) => line.includes('compare')).map((line) => line.replace(/[█▏▎▍▌▋▊▉]+ +/, '| '))).toEqual([
+    '    compare | 21.6 s',
+  ]);
+});

@@ -28,7 +28,15 @@ export function phaseBars({ phaseTimes, deviceSeconds }: Timed): Bar[] {
   const several = new Set(phaseTimes.map(({ variant }) => variant)).size > 1;
   const inPhases = phaseTimes.reduce((sum, { seconds }) => sum + seconds, 0);
   const rest = deviceSeconds - inPhases;
-  return [...phaseTimes.flatMap((time) => barsOf(time, several)), ...barOf('between', rest)];
+  return merged([...phaseTimes.flatMap((time) => barsOf(time, several)), ...barOf('between', rest)]);
+}
+
+/** One bar for a phase that ran in two parts, such as the comparison of times and then of everything else. */
+function merged(bars: readonly Bar[]): Bar[] {
+  return [...Map.groupBy(bars, ({ label }) => label)].map(([label, parts]) => {
+    const value = parts.reduce((sum, part) => sum + part.value, 0);
+    return { label, value, text: formatSeconds(value) };
+  });
 }
 
 /** Bars for the phase's own work, and for its wait until the worker has opened the device. */
