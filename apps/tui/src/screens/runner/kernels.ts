@@ -71,7 +71,9 @@ const columns = (now: number, common: string | undefined): Column<KernelRow>[] =
   },
   { title: 'verdict', cell: verdictRun, shrinkTo: 16 },
   // Times of different shapes are not comparable, so each row then names its shape.
-  ...(common === undefined ? [{ title: 'shape', cell: ({ last }: KernelRow) => run(shownShape(last), 'dim') }] : []),
+  ...(common === undefined
+    ? [{ title: 'shape', shrinkTo: 12, cell: ({ last }: KernelRow) => run(shownShape(last), 'dim') }]
+    : []),
   { title: 'p50 hot', align: 'right', cell: timing(TimingMode.HOT) },
   { title: 'cold', align: 'right', drop: 4, cell: timing(TimingMode.COLD) },
   {
