@@ -83,7 +83,7 @@ export function histogram(
       ),
     ],
     ...(markRows > 0 ? [[...before(''), run(markLine(marks, columnOf, width), 'accent')] satisfies Row] : []),
-    [...before(''), run(tickLine(data, { span, columns: columns.length, width }), 'dim')],
+    [...before(''), run(tickLine(data, { span, columns: columns.length, width, like: marks[0]?.value }), 'dim')],
   ];
 }
 
@@ -126,17 +126,20 @@ function markLine(marks: readonly PlotMark[], columnOf: (value: number) => numbe
 }
 
 interface TickLineSize {
+  /** A figure shown next to the axis, whose unit the axis takes. */
+  like: number | undefined;
   span: number;
   columns: number;
   width: number;
 }
 
 /** First, middle and last value of the axis, with the numbers of samples beyond it. */
-function tickLine(data: HistogramData, { span, columns, width }: TickLineSize): string {
+function tickLine(data: HistogramData, { span, columns, width, like }: TickLineSize): string {
   const high = data.low + span;
-  const left = `${data.underflow > 0 ? `<${data.underflow} ` : ''}${formatMicroseconds(data.low, high)}`;
-  const right = `${formatMicroseconds(high)}${data.overflow > 0 ? ` >${data.overflow}` : ''}`;
-  const middle = formatMicroseconds((data.low + high) / 2, high);
+  const time = (value: number): string => formatMicroseconds(value, like ?? high);
+  const left = `${data.underflow > 0 ? `<${data.underflow} ` : ''}${time(data.low)}`;
+  const right = `${time(high)}${data.overflow > 0 ? ` >${data.overflow}` : ''}`;
+  const middle = time((data.low + high) / 2);
   const used = Math.min(width, Math.max(columns, left.length + right.length + 1));
   const room = used - left.length - right.length;
   return padCells(
