@@ -60,7 +60,7 @@ export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Prom
     if (waitedMs > startLimitMs) throw givenUp(directory, launch, startLimitMs);
     if (waitedMs > SAY_AFTER_MS && !said) {
       said = true;
-      notify?.(`runner: it has not answered for ${SAY_AFTER_MS / 1000} s; waiting up to ${startLimitMs / 1000} s`);
+      notify?.(`runner: no answer for ${SAY_AFTER_MS / 1000} s; waiting up to ${startLimitMs / 1000} s`);
     }
     // The runner that got the directory before ours may have ended meanwhile.
     if (launch?.lost() && lockHolder(directory) === undefined) launch = undefined;

@@ -26,7 +26,7 @@ export function figureGroups(comparison: PinnedComparison): FigureGroup[] {
     },
     group('Build', buildFigures(comparison)),
     group('Correctness', errorFigures(comparison), inputsDiffer(comparison)),
-    group('Hardware counters', counterFigures(comparison), launchesDiffer(comparison)),
+    group(`Hardware counters${placeText(comparison)}`, counterFigures(comparison), launchesDiffer(comparison)),
   ];
 }
 
@@ -37,6 +37,14 @@ function inputsDiffer({ pinned, shown }: PinnedComparison): string | undefined {
   const inputsOf = ({ job: { provenance }, variant: { verify } }: ComparedJob): string =>
     [provenance?.inputsVersion, ...(verify?.seeds ?? [])].join(' ');
   return inputsOf(pinned) === inputsOf(shown) ? undefined : 'each job drew its own random inputs';
+}
+
+/** The shape of both profiles, which is often not that of the times; empty if they differ. */
+function placeText({ pinned, shown }: PinnedComparison): string {
+  const [before, after] = [pinned, shown].map(
+    ({ variant: { profile } }) => profile?.shape && shapeShort(profile.shape),
+  );
+  return before === undefined || before !== after ? '' : ` at ${before}`;
 }
 
 /** Counters are of one launch, so they depend on its device and shape. */

@@ -100,7 +100,7 @@ export function tallyText(gates: readonly GateResult[], noun = 'hard gate'): str
       : [`${passed} of ${counted(hard, noun)} passed`]),
     ...(failed > 0 ? [`${failed} failed`] : []),
     ...(failed > 0 && open > 0 ? [`${open} not measured`] : []),
-    ...(toDo > 0 ? [`${toDo} to do`] : []),
+    ...(toDo > 0 ? [`${toDo} to do before accepting`] : []),
     ...(modelled > 0 ? [`${modelled} of them modelled`] : []),
     ...(warned > 0 ? [counted(warned, 'warning')] : []),
   ].join(', ');

@@ -224,7 +224,7 @@ function planRows(
     ...flowRows(
       [
         ...(requirements.length === 0 ? [] : [labelled('requires', requirements.join(', '))]),
-        labelled('where it fails', canFallBack ? (entryOf(FALLBACKS, fallback) ?? fallback) : FALLBACKS['none']!),
+        labelled('fallback', canFallBack ? (entryOf(FALLBACKS, fallback) ?? fallback) : FALLBACKS['none']!),
       ],
       width,
     ),
@@ -235,5 +235,5 @@ function planRows(
 const FALLBACKS: Record<string, string> = {
   beside: 'USE_WMMA=0 is run too, and decides nothing',
   continue: 'continues with USE_WMMA=0, whose result decides',
-  none: 'nothing else is run',
+  none: 'none',
 };
