@@ -2,7 +2,7 @@
 import { JobState, Phase } from '@flashcore/shared/contract';
 import { cutCells } from '../../present/cells/cell-text.ts';
 import { progressBar } from '../../present/cells/bars.ts';
-import { formatElapsed } from '../../present/numbers.ts';
+import { formatElapsed, formatSeconds } from '../../present/numbers.ts';
 import { fitRow, rowWidth, run, type Row } from '../../present/cells/row.ts';
 import { fitParts, type Part } from '../../present/cells/table.ts';
 import { VIEWS, VIEW_TITLES, type AppState } from '../../state/app-state.ts';
@@ -85,8 +85,14 @@ function progressForms(job: JobView, now: number): Row[] {
   const { mark, role, word } = jobMark(job);
   if (isBeingRead(job))
     return [[run(`${mark} ${word}`, role), run(', reading its events', 'dim')], [run(`${mark} ${word}`, role)]];
-  const clock = run(hasDuration(job) ? ` ${formatElapsed(elapsedMs(job, now) / 1000)}` : '', 'dim');
-  if (job.state !== JobState.RUNNING) return [[run(`${mark} ${word}`, role), clock], [run(`${mark} ${word}`, role)]];
+  const seconds = elapsedMs(job, now) / 1000;
+  if (job.state !== JobState.RUNNING) {
+    const state = run(`${mark} ${word}`, role);
+    // The duration as lists show it, or else in whole seconds.
+    const times = hasDuration(job) ? [formatSeconds(seconds), formatElapsed(Math.round(seconds))] : [''];
+    return [...times.map((time) => [state, run(time && ` ${time}`, 'dim')]), [state]];
+  }
+  const clock = run(hasDuration(job) ? ` ${formatElapsed(seconds)}` : '', 'dim');
   if (waitsSince(job, now) !== undefined) {
     const waits = run('waiting for the device', 'accent');
     return [[waits, clock], [waits]];
