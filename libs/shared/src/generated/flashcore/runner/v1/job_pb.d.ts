@@ -322,7 +322,7 @@ export enum Outcome {
   ERROR = 9,
 
   /**
-   * The runner ended while the job was queued or running.
+   * The runner ended while the job was running, or was stopped while it was queued. After a crash, queued jobs run.
    *
    * @generated from enum value: OUTCOME_INTERRUPTED = 10;
    */
