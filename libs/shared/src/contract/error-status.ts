@@ -22,7 +22,7 @@ import {
   StatusSchema,
 } from '../generated/google/rpc/status_pb.js';
 
-export const ERROR_DOMAIN = 'flashcore.dev';
+const ERROR_DOMAIN = 'flashcore.dev';
 const DETAILS_KEY = 'grpc-status-details-bin';
 // Large statuses block a grpc-js connection, and clients with default limits lose them, so details and message stay
 // small.

@@ -34,7 +34,7 @@ export interface DraftOptions {
  * Drafts a kernel.yaml for PTX. Entry, block, architecture and the number and kinds of arguments come from the code.
  * Pointers are assumed to be the problem's tensors in its order. Errors: INVALID_REQUEST for a text without an entry.
  */
-export function draftOfPtx(ptx: string, { id, source, problem = DEFAULT_PROBLEM }: DraftOptions): string {
+function draftOfPtx(ptx: string, { id, source, problem = DEFAULT_PROBLEM }: DraftOptions): string {
   const code = ptx.replaceAll(/\/\/[^\n]*/g, '');
   const [entry, ...others] = entriesOf(code);
   if (!entry)

@@ -23,7 +23,7 @@ import type { Problem } from '../problems/problem.ts';
 import { entryOf } from '../text/entry-of.ts';
 
 // Most kernels use 32-bit indices into a tensor.
-export const MAX_TENSOR_ELEMENTS = 2 ** 31 - 1;
+const MAX_TENSOR_ELEMENTS = 2 ** 31 - 1;
 const MAX_VALUES = 32;
 
 /** The fields of the proto's Shape. */
@@ -107,25 +107,6 @@ export function valuesOf({ batch, heads, sequenceLength, headDim, causal, values
     ...values,
   };
 }
-
-/** Only the shape fields of a contract message. */
-export const shapeFields = ({
-  batch,
-  heads,
-  sequenceLength,
-  headDim,
-  causal,
-  values,
-  name,
-}: ShapeFields): ShapeFields => ({
-  batch,
-  heads,
-  sequenceLength,
-  headDim,
-  causal,
-  ...(values && Object.keys(values).length > 0 && { values: { ...values } }),
-  ...(name && { name }),
-});
 
 /** The inverse of parseShape(), without the case's name. It sorts names, so that a case has exactly one text. */
 export function formatShape(shape: ShapeFields): string {

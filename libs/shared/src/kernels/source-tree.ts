@@ -16,7 +16,7 @@ export const MAX_TREE_FILES = 256;
 export const MAX_TREE_BYTES = 8 * 1024 * 1024;
 // Files that a translation unit can consist of, and its notes. Other files next to a kernel (profiles, keys) are not
 // uploaded.
-export const SOURCE_NAME = /^(kernel\.yaml|NOTES\.md|[^.].*\.(cu|cuh|h|hh|hpp|hxx|inc|inl|ipp|ptx))$/;
+const SOURCE_NAME = /^(kernel\.yaml|NOTES\.md|[^.].*\.(cu|cuh|h|hh|hpp|hxx|inc|inl|ipp|ptx))$/;
 const PYTHON_NAME = /^[^.].*\.py$/;
 const ORIGINAL_OF_CUBIN = /^\w[\w.-]*\.(?:py|cu|cuh)$/;
 /** Names that are uploaded only if the code names them, or if they are the manifest's source. */

@@ -213,7 +213,7 @@ function axisValues({ defaults }: Problem, given: CaseValues): Record<string, nu
 }
 
 /** A change of a case's tensors that keeps right answers right (ProblemSymmetry). */
-export type CaseSymmetry = Pick<ProblemSymmetry, 'act' | 'axis' | 'dims'>;
+type CaseSymmetry = Pick<ProblemSymmetry, 'act' | 'axis' | 'dims'>;
 
 /** A case as plain data, for code that draws, computes or compares its tensors. */
 export interface ProblemCase {

@@ -50,11 +50,11 @@ const dtype = z.union(
  * How a tensor is drawn. For q, k and v, a distribution has a rule of that name. In every distribution, sink and bias
  * are logits and slope holds ALiBi slopes.
  */
-export const TENSOR_ROLES = ['q', 'k', 'v', 'gradient', 'sink', 'slope', 'bias'] as const;
+const TENSOR_ROLES = ['q', 'k', 'v', 'gradient', 'sink', 'slope', 'bias'] as const;
 export type TensorRole = (typeof TENSOR_ROLES)[number];
 
 /** How an int32 input is drawn; distributions do not apply to it. */
-export const DRAW_RULES = ['lengths', 'offsets', 'pages', 'page_offsets', 'last_pages', 'selected'] as const;
+const DRAW_RULES = ['lengths', 'offsets', 'pages', 'page_offsets', 'last_pages', 'selected'] as const;
 const draw = strict({
   lengths: strict({
     most: expression.optional(),
@@ -96,7 +96,7 @@ const tensor = strict({
 });
 
 /** `own` is the reference.cpp or reference.py next to problem.yaml; the others are the built-in oracle's operations. */
-export const OPERATIONS = ['attention', 'attention_backward', 'merge', 'own'] as const;
+const OPERATIONS = ['attention', 'attention_backward', 'merge', 'own'] as const;
 export type Operation = (typeof OPERATIONS)[number];
 
 /** Tensors of the built-in operations, with the names of kernels/reference/attention_reference.h. */
@@ -211,7 +211,7 @@ export type RawMutant = z.output<typeof mutant>;
  * How ranked runs draw an axis. Along `count` the work is independent. `length` may end inside a tile. `width` is the
  * size of a row, of which kernels support few values. `divisor` divides its default.
  */
-export const AXIS_DRAWS = ['count', 'length', 'width', 'divisor'] as const;
+const AXIS_DRAWS = ['count', 'length', 'width', 'divisor'] as const;
 export type AxisDraw = (typeof AXIS_DRAWS)[number];
 
 const axis = strict({
@@ -235,7 +235,7 @@ const attribute = strict({
 });
 
 /** The baselines that the runner can time along with a kernel: PyTorch's scaled_dot_product_attention. */
-export const BASELINES = ['sdpa'] as const;
+const BASELINES = ['sdpa'] as const;
 export type Baseline = (typeof BASELINES)[number];
 
 export const problemSchema = strict({

@@ -77,9 +77,9 @@ export interface ProblemAxis {
   readonly independent: boolean;
   readonly about: string;
 }
-export type DefaultAxis = ProblemAxis & { readonly default: Expression };
+type DefaultAxis = ProblemAxis & { readonly default: Expression };
 
-export interface ProblemAttribute {
+interface ProblemAttribute {
   readonly name: string;
   /** An expression over axes; undefined if a case gives the value. */
   readonly value: Expression | undefined;
@@ -91,7 +91,7 @@ export interface ProblemAttribute {
 }
 
 /** A condition that every case of the problem fulfills. */
-export interface ProblemLimit {
+interface ProblemLimit {
   readonly require: Expression;
   readonly because: string;
 }

@@ -155,5 +155,5 @@ function noiseText(what: string, self: Ratio | undefined): string | undefined {
 }
 
 /** Formats a ratio as "1.0712 [1.0688, 1.0735]". */
-export const ratioText = ({ ratio, low, high }: Ratio): string =>
+const ratioText = ({ ratio, low, high }: Ratio): string =>
   `${ratio.toFixed(4)} [${low.toFixed(4)}, ${high.toFixed(4)}]`;

@@ -4,7 +4,7 @@
  */
 
 /** Control characters that are kept: only tabs, or tabs and newlines. */
-export type KeptControls = 'tab' | 'tab-and-newline';
+type KeptControls = 'tab' | 'tab-and-newline';
 
 /**
  * Cleans one line. Removes control characters (C0, C1), escape sequences with their arguments, characters that change

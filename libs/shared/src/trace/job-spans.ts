@@ -5,7 +5,7 @@
 import { Outcome, Phase, TimingMode, type AttemptStarted, type JobEvent } from '../contract/index.ts';
 import { formatShape } from '../kernels/index.ts';
 
-export type SpanKind = 'job' | 'wait' | 'device' | 'phase' | 'compile' | 'case' | 'timing';
+type SpanKind = 'job' | 'wait' | 'device' | 'phase' | 'compile' | 'case' | 'timing';
 
 export interface JobSpan {
   readonly kind: SpanKind;

@@ -24,7 +24,7 @@ export interface Gate {
   readonly overrides: readonly ArchOverride[];
 }
 
-export interface ArchOverride {
+interface ArchOverride {
   readonly archs: readonly string[];
   readonly target?: number | undefined;
   readonly level?: GateLevel | undefined;
@@ -66,7 +66,7 @@ export interface Requirements {
   readonly toggle: boolean;
 }
 
-export type Fallback = 'beside' | 'continue' | 'none';
+type Fallback = 'beside' | 'continue' | 'none';
 
 /** The requirements of an experiment, its gates with their levels, and the effect of a failed toggle. */
 export interface Plan {

@@ -2,12 +2,11 @@
 import { didYouMean } from '../../text/nearest-names.ts';
 import { entryOf } from '../../text/entry-of.ts';
 
-export const GATE_PHASES = ['build', 'verify', 'benchmark', 'profile', 'history', 'manifest', 'group'] as const;
 /** The phase that measures a metric. "group" marks a gate that combines others. */
-export type GatePhase = (typeof GATE_PHASES)[number];
+export type GatePhase = 'build' | 'verify' | 'benchmark' | 'profile' | 'history' | 'manifest' | 'group';
 
 export const TIMING_MODES = ['cold', 'hot'] as const;
-export const LATENCY_STATISTICS = [
+const LATENCY_STATISTICS = [
   'p50',
   'p90',
   'p95',
@@ -22,7 +21,7 @@ export const LATENCY_STATISTICS = [
   'p50_low',
   'p50_high',
 ] as const;
-export const RATIO_STATISTICS = ['ratio', 'low', 'high'] as const;
+const RATIO_STATISTICS = ['ratio', 'low', 'high'] as const;
 
 /** A metric: its name and, if the name alone is ambiguous, its mode, shape and statistic. */
 export interface Metric {
