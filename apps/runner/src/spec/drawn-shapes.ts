@@ -5,6 +5,7 @@ import {
   caseBytes,
   caseFlops,
   caseViolations,
+  GRID_LIMITS,
   planIfTaken,
   RANDOM,
   scopeOfShape,
@@ -196,7 +197,6 @@ const MOST_MULTIPROCESSORS = 148;
 const MOST_COUNT = 2 ** 13;
 /** Larger counts are a separate class, because the budget allows them only with short rows. */
 const MANY = 2 ** 10;
-const GRID_Y_LIMIT = 65_535;
 /** Number of drawn shapes from which a run's shapes are chosen. */
 const POOL = 288;
 /** Share of the budget that is added for pairs of forms and sizes. */
@@ -362,7 +362,7 @@ class ShapeDraw {
     const chosen: Chosen = new Map();
     for (const { name } of this.#required('width')) chosen.set(name, this.#oneOf(this.#widths.get(name)!) ?? 1);
     const { flops, mostElements: elements } = this.budget;
-    const most = GRID_Y_LIMIT + this.#below(64);
+    const most = GRID_LIMITS[1] + this.#below(64);
     chosen.set(last.name, this.#greatest(chosen, last.name, { flops, elements, most }));
     return this.#taken(this.#withOnes(chosen), { flops, elements });
   }
@@ -434,7 +434,7 @@ class ShapeDraw {
     const last = counts.at(-1);
     if (last === undefined) return undefined;
     const all = product(counts.map((name) => chosen.get(name) ?? 1));
-    const fewer = counts.map((name) => [name, name === last ? Math.min(GRID_Y_LIMIT, all) : 1] as const);
+    const fewer = counts.map((name) => [name, name === last ? Math.min(GRID_LIMITS[1], all) : 1] as const);
     // The kernel's limits may require the counts of a case.
     const ofCases = this.#cases.map((shape) => counts.map((name) => [name, entryOf(valuesOf(shape), name)!] as const));
     return this.#firstTaken(chosen, [fewer, ...ofCases]);

@@ -1,4 +1,4 @@
-import { ELEMENTS, type ElementDtype, type TensorDtype } from '@flashcore/shared/kernels';
+import { ELEMENTS, GRID_LIMITS, type ElementDtype, type TensorDtype } from '@flashcore/shared/kernels';
 import { parameterArray } from '../driver/arguments.ts';
 import type { CudaDriver, DevicePointer, Handle } from '../driver/cuda-driver.ts';
 import type { CheckedOutput, KeptMemory, NoiseSource, Regions } from './pool-memory.ts';
@@ -7,7 +7,6 @@ const ENTRIES = ['inputs', 'outputs', 'slots', 'answers', 'noise', 'sum', 'hold'
 type Entry = (typeof ENTRIES)[number];
 
 const TENSORS = { Q: 0, K: 1, V: 2 } as const;
-const MAX_GRID_Y = 65_535;
 /**
  * Maximum number of CTAs per kernel; more would only queue. On the emulator, threads cost more than loop iterations.
  */
@@ -173,7 +172,7 @@ export class JudgeKernels {
   noise(regions: Regions, { base, bytes, dtype }: NoiseSource, key: bigint, check = false): void {
     const { memory, stride, before, payload, initial } = regions;
     const threads = NOISE_THREADS[this.#where];
-    const rows = Math.min(regions.regions, MAX_GRID_Y);
+    const rows = Math.min(regions.regions, GRID_LIMITS[1]);
     const columns = Math.max(1, Math.min(Math.ceil(stride / 4 / threads), Math.ceil(CTAS[this.#where] / rows)));
     this.#launch('noise', { grid: [columns, rows], threads }, [
       u64(base),
@@ -328,7 +327,7 @@ export class JudgeKernels {
 
   /** A CTA gets at least `least` rows, if there are as many. */
   #rowGrid({ rows: extent }: Pick<HeadKind, 'rows'>, heads: number, least = 1): readonly [number, number] {
-    const rows = Math.min(heads, MAX_GRID_Y);
+    const rows = Math.min(heads, GRID_LIMITS[1]);
     const most = Math.max(1, Math.floor(extent / least));
     return [Math.max(1, Math.min(most, Math.ceil(CTAS[this.#where] / rows))), rows];
   }

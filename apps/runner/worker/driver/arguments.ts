@@ -1,5 +1,7 @@
 import {
   DTYPE_BYTES,
+  SWIZZLES,
+  TENSOR_MAP_BYTES,
   type LaunchPlan,
   type PlainArgument,
   type PlannedArgument,
@@ -21,8 +23,6 @@ export interface BufferAddresses {
 }
 
 const SLOT_BYTES = 8;
-const TENSOR_MAP_BYTES = 128;
-const SWIZZLE = { none: 0, '32B': 1, '64B': 2, '128B': 3 } as const;
 
 /**
  * Launches with their arguments packed, so that a timed launch only calls the driver. `storage` holds the bytes that
@@ -134,7 +134,7 @@ function tensorMap(
     throw new Error(
       `a tensor map's box has [columns, rows] or [columns, rows, heads], got ${argument.box.length} numbers`,
     );
-  const swizzle = SWIZZLE[argument.swizzle];
+  const swizzle = SWIZZLES[argument.swizzle];
   if (tensor.layout) {
     const strides = stridesOf(tensor).map((stride) => stride * DTYPE_BYTES[dtype]);
     driver.encodeTensorMap(map, {

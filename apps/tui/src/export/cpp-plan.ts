@@ -3,6 +3,13 @@
  * them. Entries are numbered in the order of ENTRIES.
  */
 import {
+  BLOCK_LIMITS,
+  BOX_LIMIT,
+  CLUSTER_LIMITS,
+  GRID_LIMITS,
+  INT32,
+  MAX_WORKSPACE_BYTES,
+  SWIZZLES,
   CPP,
   CPP_HELPERS,
   type Expression,
@@ -10,17 +17,7 @@ import {
   type ManifestLaunch,
   expressionCode,
 } from '@flashcore/shared/kernels';
-import {
-  BLOCK_LIMITS,
-  BOX_LIMIT,
-  CLUSTER_LIMIT,
-  type ExportedArgument,
-  GRID_LIMITS,
-  INT32,
-  MAX_WORKSPACE_BYTES,
-  exported,
-  isExported,
-} from './exported-kernel.ts';
+import { type ExportedArgument, exported, isExported } from './exported-kernel.ts';
 
 /** The entries that the manifest launches, each once. */
 export const entriesOf = ({ launches }: Pick<Manifest, 'launches'>): string[] => [
@@ -126,7 +123,7 @@ function launchCode(launch: ManifestLaunch, names: Names): string {
     ${names.entries.indexOf(entry)},  // ${entry}
     ${three('grid', launch.grid, GRID_LIMITS)},
     ${three('block', launch.block, BLOCK_LIMITS)},
-    ${launch.cluster ? three('cluster', launch.cluster, CLUSTER_LIMIT) : '{0, 0, 0}'},
+    ${launch.cluster ? three('cluster', launch.cluster, CLUSTER_LIMITS) : '{0, 0, 0}'},
     (unsigned)${integer(launch.sharedBytes, `${entry}: shared_bytes`, 0, INT32.most)},
     ${persistCode(launch, names)},
     {
@@ -134,8 +131,6 @@ ${launch.arguments.map((argument, index) => `        ${argumentCode(exported(arg
     }});`;
   return when === undefined ? code : `if (${finite(when, `${key}.when`)} != 0)\n${indent(code, 2)}`;
 }
-
-const SWIZZLES = { none: 0, '32B': 1, '64B': 2, '128B': 3 } as const;
 
 function persistCode({ key, l2Persist: { tensors, when } }: ManifestLaunch, names: Names): string {
   const indices = `std::vector<int>{${tensors.map((name) => names.tensors.indexOf(name)).join(', ')}}`;

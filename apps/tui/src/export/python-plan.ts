@@ -1,5 +1,11 @@
 /** A manifest's launch plan as a Python function of the shape: limits, `when`, grids, arguments and workspaces. */
 import {
+  BLOCK_LIMITS,
+  BOX_LIMIT,
+  CLUSTER_LIMITS,
+  GRID_LIMITS,
+  INT32,
+  MAX_WORKSPACE_BYTES,
   PYTHON,
   PYTHON_HELPERS,
   type Expression,
@@ -7,17 +13,7 @@ import {
   type ManifestLaunch,
   expressionCode,
 } from '@flashcore/shared/kernels';
-import {
-  BLOCK_LIMITS,
-  BOX_LIMIT,
-  CLUSTER_LIMIT,
-  type PythonArgument,
-  GRID_LIMITS,
-  INT32,
-  MAX_WORKSPACE_BYTES,
-  exported,
-  isExportedInPython,
-} from './exported-kernel.ts';
+import { type PythonArgument, exported, isExportedInPython } from './exported-kernel.ts';
 
 type Parameters = Readonly<Record<string, number>>;
 
@@ -124,7 +120,7 @@ function launchCode(launch: ManifestLaunch, manifest: Manifest): string {
         grid=${three('grid', launch.grid, GRID_LIMITS)},
         block=${three('block', launch.block, BLOCK_LIMITS)},
         shared_bytes=${integer(launch.sharedBytes, `${launch.entry}: shared_bytes`, 0, INT32.most)},
-        cluster=${launch.cluster ? three('cluster', launch.cluster, CLUSTER_LIMIT) : 'None'},
+        cluster=${launch.cluster ? three('cluster', launch.cluster, CLUSTER_LIMITS) : 'None'},
         l2_persist=${persistCode(launch, key)},
         arguments=(
 ${launch.arguments.map((argument, index) => `            ${argumentCode(exported(argument, isExportedInPython), `${key}.arguments[${index}]`, manifest)},`).join('\n')}

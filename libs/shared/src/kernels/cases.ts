@@ -6,6 +6,7 @@ import { didYouMean } from '../text/nearest-names.ts';
 import { DTYPES, TENSOR_DTYPES, type TensorDtype, isSmall } from '../data/dtype.ts';
 import { sha256Of } from '../contract/digest.ts';
 import type { Problem } from '../problems/problem.ts';
+import { INT32 } from './launch-limits.ts';
 import { CASE_NAME_FORM, attention, formatShape, isCaseName, isOnlyNamed, shapeOf } from './shape.ts';
 import {
   finite,
@@ -22,7 +23,6 @@ import {
 } from '../data/yaml-file.ts';
 import { entryOf } from '../text/entry-of.ts';
 
-const MAX_INT32 = 2 ** 31 - 1;
 const INPUT_KINDS = [
   'normal',
   'constant',
@@ -61,7 +61,7 @@ export interface Tolerance {
 }
 
 /** Tolerances by the kernel's dtype. */
-export type ToleranceProfile = Readonly<Record<TensorDtype, Tolerance>>;
+type ToleranceProfile = Readonly<Record<TensorDtype, Tolerance>>;
 
 /**
  * `logitScale` multiplies Q, `keyScale` multiplies K (absent: 1), `valueScale` multiplies V. A gradient such as dO has
@@ -118,7 +118,7 @@ export interface Cases {
 const name = matching(/^[a-z][a-z0-9_]{0,31}$/, 'a name of lower-case letters, digits and "_"');
 const positive = () =>
   finite().refine((value) => value >= 0, { error: (issue) => wanted('a number of at least 0', issue.input) });
-const extent = () => integer(1, MAX_INT32);
+const extent = () => integer(1, INT32.most);
 /** The keys of a case in cases.yaml: axes without a default are required, other axes and attributes optional. */
 const extentsOf = ({ axes, attributes }: Problem) => ({
   ...Object.fromEntries(

@@ -2,6 +2,7 @@
 import { create } from '@bufbuild/protobuf';
 import { DTYPES, type TensorDtype } from '../data/dtype.ts';
 import { type LaunchWaves, LaunchWavesSchema } from '../generated/flashcore/runner/v1/result_pb.js';
+import { MAX_THREADS_PER_CTA } from './launch-limits.ts';
 
 /**
  * Limits of an architecture (compute capability), from the CUDA C++ Programming Guide's table of technical
@@ -41,7 +42,6 @@ export interface DataSheet extends ArchLimits {
 const KIB = 1024;
 const MIB = 1024 * KIB;
 const WARP_THREADS = 32;
-const MAX_THREADS_PER_CTA = 1024;
 // These units are the same on sm_80 to sm_90 (cuda_occupancy.h). Registers are allocated per warp in units of 256, on
 // four sub-partitions. Shared memory is allocated in units of 128 bytes.
 const REGISTER_UNIT = 256;
@@ -192,7 +192,7 @@ export function archLimits(arch: string): ArchLimits | undefined {
   return DATA_SHEETS.find((sheet) => sheet.arch === arch.replace(/[af]$/, ''));
 }
 
-export type OccupancyLimiter = 'registers' | 'shared memory' | 'threads' | 'CTAs';
+type OccupancyLimiter = 'registers' | 'shared memory' | 'threads' | 'CTAs';
 
 export interface Occupancy {
   readonly ctasPerSm: number;
@@ -254,7 +254,7 @@ const roundUp = (value: number, unit: number) => Math.ceil(value / unit) * unit;
  * Dense tensor-core peak for a dtype in TFLOP/s. bf16 runs at fp16's rate, fp32 runs as TF32 at half that rate, and
  * 8-bit formats run at twice that rate (fp8 from sm_89 on).
  */
-export const tensorTflops = ({ fp16TensorTflops }: Pick<DataSheet, 'fp16TensorTflops'>, dtype: TensorDtype): number =>
+const tensorTflops = ({ fp16TensorTflops }: Pick<DataSheet, 'fp16TensorTflops'>, dtype: TensorDtype): number =>
   fp16TensorTflops * DTYPES[dtype].tensorRate;
 
 export interface Work {

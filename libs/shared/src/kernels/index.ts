@@ -12,6 +12,7 @@ export * from './gates/measure/answer.ts';
 export * from './gates/measure/benchmark.ts';
 export * from './gates/metrics.ts';
 export * from './gates/plan-gates.ts';
+export * from './launch-limits.ts';
 export * from './launch-plan.ts';
 export * from './manifest-model.ts';
 export * from './manifest-schema.ts';

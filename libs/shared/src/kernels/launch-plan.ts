@@ -6,13 +6,21 @@ import { FlashcoreError } from '../contract/errors.ts';
 import { type Fill, fillOf } from '../data/dtype.ts';
 import { type Expression, evaluate } from '../data/expression.ts';
 import {
+  BLOCK_LIMITS,
+  CLUSTER_LIMITS,
+  GRID_LIMITS,
+  INT32,
+  MAX_THREADS_PER_CTA,
+  MAX_WORKSPACE_BYTES,
+  type Swizzle,
+} from './launch-limits.ts';
+import {
   type Manifest,
   type ManifestArgument,
   type ManifestLaunch,
   type NumberOf,
   type PlainManifestArgument,
   type StructField,
-  type Swizzle,
   type TensorName,
   argumentBytes,
 } from './manifest-model.ts';
@@ -31,7 +39,7 @@ export interface LaunchPlan extends ProblemCase {
   initialOutputs?: Readonly<Record<TensorName, Fill>>;
 }
 
-export interface PlannedWorkspace {
+interface PlannedWorkspace {
   name: string;
   bytes: number;
   /** Initial value before each run of the launches; undefined: any value. */
@@ -64,19 +72,11 @@ export type PlannedArgument =
   PlainArgument | { kind: 'struct'; bytes: number; fields: readonly StructField<PlainArgument>[] };
 
 /** Arguments, with each struct replaced by its fields. */
-export const plainArguments = <Plain extends { kind: string }>(
+const plainArguments = <Plain extends { kind: string }>(
   written: readonly (Plain | { kind: 'struct'; fields: readonly StructField<Plain>[] })[],
 ): Plain[] => written.flatMap((each) => ('fields' in each ? each.fields.map(({ value }) => value) : [each]));
 
 type Scope = Record<string, number>;
-
-// CUDA's limits for every architecture since sm_30.
-const GRID_LIMITS = [2 ** 31 - 1, 65_535, 65_535] as const;
-const BLOCK_LIMITS = [1024, 1024, 64] as const;
-const MAX_THREADS_PER_CTA = 1024;
-const MAX_CLUSTER_CTAS = 16;
-const MAX_INT32 = 2 ** 31 - 1;
-const MAX_WORKSPACE_BYTES = 2 ** 48;
 
 /**
  * The first limit of the manifest that the shape violates, with its reason; undefined if the kernel takes the shape.
@@ -221,8 +221,7 @@ function planLaunch(manifest: Manifest, launch: ManifestLaunch, scope: Scope, sh
   const threads = product(block);
   if (threads > MAX_THREADS_PER_CTA)
     throw wrongValue(manifest, `${key}.block`, `wanted at most ${MAX_THREADS_PER_CTA} threads a CTA, found ${threads}`);
-  const cluster =
-    launch.cluster && three(launch.cluster, 'cluster', [MAX_CLUSTER_CTAS, MAX_CLUSTER_CTAS, MAX_CLUSTER_CTAS]);
+  const cluster = launch.cluster && three(launch.cluster, 'cluster', CLUSTER_LIMITS);
   const grid = three(launch.grid, 'grid', [Infinity, Infinity, Infinity]);
   const over = grid.findIndex((extent, axis) => extent > GRID_LIMITS[axis]!);
   if (over >= 0) {
@@ -247,7 +246,7 @@ function planLaunch(manifest: Manifest, launch: ManifestLaunch, scope: Scope, sh
     sharedBytes: integer(manifest, launch.sharedBytes, scope, {
       key: `${key}.shared_bytes`,
       least: 0,
-      most: MAX_INT32,
+      most: INT32.most,
     }),
     ...(cluster && { cluster }),
     ...(launch.cooperative && { cooperative: true }),

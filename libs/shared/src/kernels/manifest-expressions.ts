@@ -1,6 +1,7 @@
 /** Parses the expressions of a manifest and refuses undefined names. */
 import { DTYPE_BYTES, TENSOR_DTYPES, type TensorDtype, fillOf } from '../data/dtype.ts';
 import { type Expression, ExpressionError, FUNCTION_NAMES, parseExpression } from '../data/expression.ts';
+import type { Swizzle } from './launch-limits.ts';
 import {
   type Manifest,
   type ManifestArgument,
@@ -8,7 +9,6 @@ import {
   type NumberKind,
   type PlainManifestArgument,
   type StructField,
-  type Swizzle,
   type TensorName,
   argumentBytes,
 } from './manifest-model.ts';

@@ -4,8 +4,9 @@ import type { Fill, TensorDtype } from '../data/dtype.ts';
 import type { Expression } from '../data/expression.ts';
 import type { Problem } from '../problems/problem.ts';
 import type { OwnGate } from './gates/gate.ts';
+import { TENSOR_MAP_BYTES, type Swizzle } from './launch-limits.ts';
 
-export interface FaultyKernel {
+interface FaultyKernel {
   readonly finding: FindingKind;
   readonly findingsOnGpu: FindingKind[];
   readonly shape: Shape;
@@ -66,7 +67,7 @@ export interface Manifest {
 }
 
 /** A figure that a note claimed or projected; `low` and `high` are equal for a single figure. */
-export interface ManifestExpectation {
+interface ManifestExpectation {
   readonly device: string;
   readonly shape: Shape;
   readonly metric: string;
@@ -80,7 +81,7 @@ export interface ManifestExpectation {
 }
 
 /** Memory that a kernel gets in addition to its tensors. */
-export interface ManifestWorkspace {
+interface ManifestWorkspace {
   readonly name: string;
   readonly bytes: Expression;
   /** Initial value of every element before each run of the launches; undefined: the memory is not initialized. */
@@ -88,7 +89,7 @@ export interface ManifestWorkspace {
 }
 
 /** The order of a tensor's dimensions in memory. */
-export interface ManifestLayout {
+interface ManifestLayout {
   readonly tensor: TensorName;
   /** Outermost first, as indices of the problem's dimensions. */
   readonly order: readonly number[];
@@ -96,7 +97,7 @@ export interface ManifestLayout {
   readonly when: Expression | undefined;
 }
 
-export interface ManifestLimit {
+interface ManifestLimit {
   readonly require: Expression;
   readonly because: string;
 }
@@ -108,7 +109,7 @@ export interface ManifestParameter {
   readonly about: string;
 }
 
-export interface ManifestConstant {
+interface ManifestConstant {
   readonly name: string;
   readonly value: Expression;
   /** Whether the value depends on the shape. The other constants are known when the kernel is compiled. */
@@ -135,18 +136,15 @@ export interface ManifestLaunch {
 
 /** Name of one of the problem's tensors. */
 export type TensorName = string;
-export const SWIZZLES = ['none', '32B', '64B', '128B'] as const;
-export type Swizzle = (typeof SWIZZLES)[number];
 
 /** Kinds of numbers that a kernel takes by value, with their sizes in bytes. */
-export const NUMBER_BYTES = { bool: 1, int8: 1, int16: 2, int32: 4, int64: 8, float32: 4, float64: 8 } as const;
+const NUMBER_BYTES = { bool: 1, int8: 1, int16: 2, int32: 4, int64: 8, float32: 4, float64: 8 } as const;
 export type NumberKind = keyof typeof NUMBER_BYTES;
 
 /** Separate types per kind, so that a switch can distinguish them. */
 export type NumberOf<Value> = { [Kind in NumberKind]: { kind: Kind; value: Value } }[NumberKind];
 
 const POINTER_BYTES = 8;
-const TENSOR_MAP_BYTES = 128;
 
 export type PlainManifestArgument =
   | { kind: 'tensor'; tensor: TensorName }

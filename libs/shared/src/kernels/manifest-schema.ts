@@ -5,6 +5,7 @@ import { TENSOR_DTYPES, type TensorDtype, WORKSPACE_DTYPES, valueProblem } from 
 import { ownGateSchema } from './gates/gate-schema.ts';
 import { METRICS } from './gates/metrics.ts';
 import { DEFAULT_PROBLEM } from '../problems/installed-problems.ts';
+import { INT32, SWIZZLES, type Swizzle } from './launch-limits.ts';
 import { parseShape } from './shape.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import {
@@ -22,8 +23,6 @@ import {
 } from '../data/yaml-file.ts';
 import { entryOf } from '../text/entry-of.ts';
 import type { EnumName } from '../contract/message-types.ts';
-
-const MAX_INT32 = 2 ** 31 - 1;
 
 type FindingName = EnumName<typeof FindingKind>;
 const FINDINGS = Object.keys(FindingKind).filter((name) => Number.isNaN(Number(name)) && name !== 'UNSPECIFIED') as [
@@ -114,7 +113,7 @@ const plainArguments = [
     tensor_map: z.strictObject({
       tensor: cIdentifier,
       box: z.array(expression).min(2).max(3),
-      swizzle: z.enum(['none', '32B', '64B', '128B']).default('none'),
+      swizzle: z.enum(Object.keys(SWIZZLES) as Swizzle[]).default('none'),
     }),
   }),
 ] as const;
@@ -199,8 +198,8 @@ const launchesAlike = strict({
 const launch = eitherForm(hasKey('each'), launchesAlike, oneLaunch);
 
 const parameter = strict({
-  values: listOf(integer(-MAX_INT32, MAX_INT32), 256).min(1, 'wanted at least one value'),
-  default: integer(-MAX_INT32, MAX_INT32),
+  values: listOf(integer(-INT32.most, INT32.most), 256).min(1, 'wanted at least one value'),
+  default: integer(-INT32.most, INT32.most),
   of_device: oneOf(['multiprocessors']).optional(),
   about: text(),
 }).refine(({ values, default: value }) => values.includes(value), {
