@@ -68,7 +68,8 @@ int run_case(uint32_t values) {
   std::fflush(stdout);
   char text[200];
   if (const ssize_t got = read(printed[0], text, sizeof text); got > 0)
-    flashcore::fail("reference.cpp prints \"" + std::string(text, got) + "\": remove that, or print to stderr");
+    flashcore::fail("reference.cpp prints \"" + std::string(text, got - (text[got - 1] == '\n')) +
+                    "\": remove that, or print to stderr");
   for (const flashcore::Tensor& tensor : c.tensors) flashcore::require_set(tensor);
   for (const flashcore::Tensor& tensor : c.tensors) {
     const auto* from = reinterpret_cast<const unsigned char*>(tensor.values.data());

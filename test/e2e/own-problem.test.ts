@@ -194,6 +194,21 @@ test('the runner uses an edited reference.cpp and problem.yaml at once', { timeo
   expect(faTui('verify', './our_norm_kernel', ...CASE)).toMatchObject({ exitCode: 0 });
 });
 
+test('a missing reference and an impossible case are refused before a job exists', { timeout: LIMIT_MS }, () => {
+  const refused = (message: RegExp): void => {
+    const { exitCode, stdout, stderr } = faTui('verify', './our_norm_kernel');
+    expect([exitCode, stdout, stderr]).toEqual([2, '', expect.stringMatching(message)]);
+    expect(stderr).not.toContain('jobs/');
+  };
+  const [reference, away] = [join(problem, 'reference.cpp'), join(home.path, 'reference.cpp')];
+  renameSync(reference, away);
+  refused(/our_norm\/reference\.cpp: must be there/);
+  renameSync(away, reference);
+  edited(join(problem, 'cases.yaml'), ['rows: 7', 'rows: 0'], () =>
+    refused(/our_norm\/cases\.yaml:\d+: sets\.\w+\[\d+\]\.rows: wanted an integer of 1/),
+  );
+});
+
 test('without its folder the problem is unknown, and the answer says how to make it known', () => {
   const elsewhere = home.faTui(['verify', kernel, ...CASE], { cwd: home.path });
   expect([elsewhere.exitCode, elsewhere.stderr]).toEqual([

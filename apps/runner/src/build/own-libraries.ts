@@ -97,7 +97,7 @@ export class OwnLibraries {
    * The reference program of a problem, from its reference.cpp or reference.py. Errors: COMPILER_MISSING,
    * INVALID_MANIFEST if it does not compile, because the problem's author must fix it.
    */
-  async ownReference({ name, text }: ReferenceSource, listener: BuildListener): Promise<ReferenceProgram> {
+  async ownReference({ name, text, path }: ReferenceSource, listener: BuildListener): Promise<ReferenceProgram> {
     if (name === 'reference.py') {
       const { files } = this.#options;
       const source = files.path(files.put(Buffer.from(text)));
@@ -107,7 +107,7 @@ export class OwnLibraries {
     const program = await this.#make(
       ownReferenceUnit(this.#cxx(), this.#options.kernelsFolder, text),
       listener,
-      (unit, ended) => new FlashcoreError('INVALID_MANIFEST', { path: name }, notCompiled(name, unit, ended)),
+      (unit, ended) => new FlashcoreError('INVALID_MANIFEST', { path }, notCompiled(path, unit, ended)),
     );
     return { program, args: [], trial: ['check'], readable: [dirname(program)] };
   }

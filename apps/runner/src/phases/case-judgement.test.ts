@@ -1,14 +1,18 @@
-import { FindingKind } from '@flashcore/shared/contract';
+import { create } from '@bufbuild/protobuf';
+import { DeviceSchema, FindingKind } from '@flashcore/shared/contract';
 import { parseShape, type LaunchPlan } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { NORMAL } from '../../worker/verify/inputs.ts';
 import type { CaseReport } from '../../worker/messages/verifying.ts';
 import { judge, rowsPerTile } from './case-judgement.ts';
 
+const X = { name: 'X', dims: [2 ** 28], dtype: 'fp32' };
+
 test('a finding of a case names the distributions and seeds on which the kernel was wrong', () => {
   const judged = {
     shape: parseShape('1x1x1x8'),
-    plan: { launches: [], tensors: [] } as unknown as LaunchPlan,
+    plan: { launches: [], tensors: [X], workspace: [] } as unknown as LaunchPlan,
+    device: create(DeviceSchema, { deviceId: 'gpu0', memoryBytes: 2n ** 30n }),
     tolerance: { profile: 'parity', absolute: 0, relative: 0 },
     ownTolerances: {},
     inputs: ['a1', 'b2', 'c3'].map((seed, index) => ({ seed, rule: { ...NORMAL, name: `rule_${index}` } })),
@@ -24,6 +28,19 @@ test('a finding of a case names the distributions and seeds on which the kernel 
   expect(wrong.findings).toMatchObject([{ kind: FindingKind.INPUT_MODIFIED, inputs: named }]);
   const late = judge({ status: 'time-limit', step: 'running the kernel', limitMs: 1000 }, judged);
   expect(late.findings).toMatchObject([{ kind: FindingKind.TIMED_OUT, inputs: named }]);
+  const fault = {
+    call: 'cuMemAlloc_v2',
+    arguments: '',
+    name: 'CUDA_ERROR_OUT_OF_MEMORY',
+    description: 'out of memory',
+  };
+  expect(judge({ status: 'fault', fault }, { ...judged, lastInput: 0 }).findings).toMatchObject([
+    {
+      message:
+        'cuMemAlloc_v2 failed with CUDA_ERROR_OUT_OF_MEMORY: out of memory: the case takes 1.0 GiB (X), and gpu0 has 1.0 GiB, of which too little was free',
+      inputs: [{ seed: 'a1', distribution: 'rule_0' }],
+    },
+  ]);
 });
 
 test('rows of a tile follow from the number of tiles, even if the last tile is short', () => {

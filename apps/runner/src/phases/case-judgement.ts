@@ -7,6 +7,7 @@ import {
   FlashcoreError,
   OutputResultSchema,
   type CaseResult,
+  type Device,
   type Finding,
   type Shape,
 } from '@flashcore/shared/contract';
@@ -15,6 +16,7 @@ import type { SeededInput } from '../../worker/messages/launchable.ts';
 import type { CaseReport, OutputReport, VerifyRequest } from '../../worker/messages/verifying.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { areNamed, caseFindings } from '../findings/verify-findings.ts';
+import { memoryText } from '../spec/device-memory.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
 
@@ -34,6 +36,7 @@ interface JudgedCase {
   readonly inputs: readonly SeededInput[];
   /** Index of the last input that began. */
   readonly lastInput: number;
+  readonly device: Device;
 }
 
 /** Result and findings of a case's run. Errors: INTERNAL if the worker could not verify the case. */
@@ -51,6 +54,7 @@ export function judge(outcome: WorkerOutcome<CaseReport>, judged: JudgedCase): C
       `The worker could not verify ${formatShape(shape)}: ${outcome.message}`,
     );
   const finding = onInputs(findingOf(outcome, shape)!, inputs.slice(lastInput, lastInput + 1));
+  if (finding.kind === FindingKind.OUT_OF_MEMORY) finding.message += `: ${memoryText(judged.device, judged.plan)}`;
   const result = create(CaseResultSchema, { shape, verdict: Verdict.FAIL, reason: reasonOf([finding], shape) });
   return { result, findings: [finding], ends: true };
 }

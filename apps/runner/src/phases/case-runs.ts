@@ -85,6 +85,7 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
     tolerance: spec.tolerance,
     inputs,
     lastInput: seed,
+    device: services.spec.device,
   });
   if (!('missing' in parity)) Object.assign(run.result, await parity.results());
   else if (parity.missing !== undefined) run.result.sdpaMissing = parity.missing;
@@ -167,7 +168,15 @@ export async function runOnce(services: VariantServices, options: OnceOptions): 
       },
     },
   );
-  const run = judge(outcome, { shape, plan: candidate.plan, ...rules, tolerance: spec.tolerance, inputs, lastInput });
+  const run = judge(outcome, {
+    shape,
+    plan: candidate.plan,
+    ...rules,
+    tolerance: spec.tolerance,
+    inputs,
+    lastInput,
+    device: services.spec.device,
+  });
   return outcome.status === 'done' ? withInputs(run, { shape, inputs, found: outcome.value.inputs }) : run;
 }
 

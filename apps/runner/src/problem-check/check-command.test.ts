@@ -91,6 +91,13 @@ test('a mutant that no case finds, or that changes nothing, is refused', { timeo
   expect(matrixLines(found)).toEqual(['', 'a normal', 'parity   case       a', 'mistake  2x2x33x32  x']);
 });
 
+test('a mutant that cannot change anything in the dtype is left out by its name', { timeout: MINUTES_MS }, async () => {
+  expect(await checked({ kind: 'clamp', tensor: 'K', value: 1e300 })).toMatchObject({
+    mutants: [],
+    leftOut: ['mistake'],
+  });
+});
+
 test('a mutant is judged with the tolerance that is asked for', { timeout: MINUTES_MS }, async () => {
   const change = { kind: 'times', tensor: 'O', value: parseExpression('1.05') } as const;
   expect(refusals(await checked(change))).toEqual([]);
@@ -109,6 +116,7 @@ test('a refused mutant is named with its file and line', () => {
     tolerance: 'parity',
     mutants: [{ name, about, place }],
     symmetries: [],
+    leftOut: [],
   };
   expect(refusals({ ...check, groups: [{ ...group, cells: [[['missed']]] }] })).toEqual([
     expect.stringContaining(`problems/softmax/problem.yaml:${line}: mutants.${name} survives`),
@@ -140,6 +148,7 @@ const FINE: ProblemCheck = {
   mutants: [{ name: 'zeros', about: '' }],
   groups: [{ name: 'parity', cases: ['a'], distributions: ['normal'], cells: [[['found']]], wronged: [] }],
   symmetries: [],
+  leftOut: [],
 };
 
 test.each([

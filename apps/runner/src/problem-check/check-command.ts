@@ -97,6 +97,9 @@ function report(found: ProblemCheck): string[] {
     ...matrixLines(found),
     '',
     ...verdict,
+    ...(found.leftOut.length > 0
+      ? [`  left out, because they change nothing in ${found.dtype}: ${found.leftOut.join(', ')}`]
+      : []),
   ];
 }
 

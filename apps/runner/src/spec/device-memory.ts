@@ -9,6 +9,7 @@ import {
   planLaunches,
   sameShape,
   tensorBytes,
+  type LaunchPlan,
   type Manifest,
   type ResolvedVariant,
 } from '@flashcore/shared/kernels';
@@ -90,6 +91,12 @@ function excess(
   const tensors = plan.tensors.map(({ name }) => name).join(', ');
   const what = `${sets} ${sets === 1 ? 'set' : 'sets'} of ${tensors}${workspace > 0 ? ' and workspace' : ''}`;
   return `wanted a shape that fits into the ${gib(Number(device.memoryBytes))} GiB of ${device.deviceId}, found ${formatShape(shape)}, which takes ${gib(needed)} GiB (${what})`;
+}
+
+/** What a launch's tensors and workspace take, and what the device has, for a launch that found too little free. */
+export function memoryText(device: Device, { tensors, workspace }: LaunchPlan): string {
+  const needed = tensorBytes(tensors) + workspace.reduce((sum, { bytes }) => sum + bytes, 0);
+  return `the case takes ${gib(needed)} GiB (${tensors.map(({ name }) => name).join(', ')}${workspace.length > 0 ? ' and workspace' : ''}), and ${device.deviceId} has ${gib(Number(device.memoryBytes))} GiB, of which too little was free`;
 }
 
 const gib = (bytes: number): string => (bytes / GIB).toFixed(1);

@@ -12,6 +12,7 @@ import {
 } from '@flashcore/shared/contract';
 import {
   layoutsOf,
+  referenceSource,
   resolveVariant,
   type Cases,
   type Manifest,
@@ -54,6 +55,8 @@ export function planSpec<Method extends JobMethod>(
   const experiment = method === 'runExperiment' ? (request as JobRequests['runExperiment']) : undefined;
   const { gates } = context;
   const cases = context.cases(manifest.problem);
+  // Refuses a problem without a reference before a job exists.
+  if (manifest.problem.operation === 'own') referenceSource(manifest.problem);
   const judged = experiment && judgedBy(experiment, { manifest, arch, cases, gates });
   const parts = settingsOf({ method, request, judged, device });
   const planned: PlannedJob = { method, manifest, resolved, cases, device, judged };

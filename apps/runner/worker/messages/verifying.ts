@@ -200,6 +200,8 @@ export interface ProblemCheck {
   /** Profile of cases.yaml. */
   tolerance: string;
   mutants: { name: string; about: string; place?: string | undefined }[];
+  /** Mutants that change nothing in this dtype: those that only round or clamp a tensor to its own. */
+  leftOut: string[];
   groups: CheckedGroup[];
   symmetries: CheckedSymmetry[];
 }

@@ -92,6 +92,11 @@ test.each([
     `${READ}; head -c 17 /dev/zero; cat`,
     /more than 16 bytes and ended with (SIGKILL|SIGPIPE|exit status).*neither fork nor write/,
   ],
+  [
+    'gives all outputs and then no newline',
+    `${READ}; head -c 16 /dev/zero; exit 0`,
+    /gave 16 of 16 bytes and ended with exit status 0; correct it \(all of its outputs came, but it did not end: it must start no/,
+  ],
   ['does not read its input', 'exit 0', /gave 0 of 16 bytes/],
   ['is killed', `${READ}; kill -SEGV $$`, /ended with SIGSEGV/],
   ['writes too much to stderr', `${READ}; head -c 100000 /dev/zero | tr "\\0" x >&2; exit 1`, /: x{4096}; correct it/],

@@ -96,9 +96,11 @@ class ReferenceProcess {
     }
     const said = this.#said === '' ? '' : `: ${this.#said.trim()}`;
     const got = Math.min(this.#got, wanted);
+    const gaveAll = got === wanted ? 'no end' : 'too little';
+    const howWrong = this.#gaveTooMuch ? 'too much' : gaveAll;
     const gave = this.#gaveTooMuch ? 'more than' : `${got} of`;
     throw new ReferenceFailed(
-      `the reference of ${computed.problem} gave ${gave} ${wanted} bytes and ended with ${end}${late}${said}${remedy(computed, this.#gaveTooMuch)}`,
+      `the reference of ${computed.problem} gave ${gave} ${wanted} bytes and ended with ${end}${late}${said}${remedy(computed, howWrong)}`,
     );
   }
 
@@ -136,8 +138,14 @@ function answersIn(doubles: ArrayBufferLike, computed: ProblemCase): Answers {
   );
 }
 
-const remedy = ({ problem }: ProblemCase, tooMuch: boolean): string =>
-  `; correct it${tooMuch ? ' (it must neither fork nor write where its outputs go)' : ''}, then run fa-tui problem check ${problem}`;
+const HINTS = {
+  'too much': ' (it must neither fork nor write where its outputs go)',
+  'no end': ' (all of its outputs came, but it did not end: it must start no other process)',
+  'too little': '',
+} as const;
+
+const remedy = ({ problem }: ProblemCase, howWrong: keyof typeof HINTS): string =>
+  `; correct it${HINTS[howWrong]}, then run fa-tui problem check ${problem}`;
 
 /** The message that kernels/reference/reference_main.cpp reads. */
 function* messageOf({ values, tensors }: ProblemCase, inputs: TensorsByName): Generator<Uint8Array> {

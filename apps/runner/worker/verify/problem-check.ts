@@ -54,7 +54,9 @@ export async function checkProblem(problem: Problem, cases: Cases, options: Chec
     ownTolerances: outputTolerances(problem, cases, options.dtype),
     judgeRounding: options.judgeRounding,
   };
-  const mutants = problem.mutants.filter((mutant) => changes(mutant, problem, options.dtype));
+  const [mutants, leftOut] = [true, false].map((wanted) =>
+    problem.mutants.filter((mutant) => changes(mutant, problem, options.dtype) === wanted),
+  ) as [ProblemMutant[], ProblemMutant[]];
   const groups: CheckedGroup[] = [];
   for (const [name, shapes, distributions] of [
     ['parity', cases.sets.parity, Object.values(cases.distributions)],
@@ -84,6 +86,7 @@ export async function checkProblem(problem: Problem, cases: Cases, options: Chec
     dtype: options.dtype,
     tolerance: options.tolerance,
     mutants: mutants.map(({ name, about, place }) => ({ name, about, place })),
+    leftOut: leftOut.map(({ name }) => name),
     groups,
     symmetries: await checkSymmetries(problem, cases, options),
   };

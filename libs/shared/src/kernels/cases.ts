@@ -5,10 +5,12 @@ import type { Shape } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { didYouMean } from '../text/nearest-names.ts';
 import { DTYPES, TENSOR_DTYPES, type TensorDtype, isSmall } from '../data/dtype.ts';
 import { sha256Of } from '../contract/digest.ts';
+import { axisViolations } from '../problems/case-values.ts';
 import type { Problem } from '../problems/problem.ts';
 import { INT32 } from './launch-limits.ts';
-import { CASE_NAME_FORM, attention, formatShape, isCaseName, isOnlyNamed, shapeOf } from './shape.ts';
+import { CASE_NAME_FORM, attention, formatShape, isCaseName, isOnlyNamed, shapeOf, valuesOf } from './shape.ts';
 import {
+  type YamlFault,
   finite,
   flag,
   integer,
@@ -267,7 +269,10 @@ export const casesOf = ({ sets }: Pick<Cases, 'sets'>): Shape[] => Object.values
 
 /** Parses the cases.yaml of a problem; error messages show `path`. Errors: INVALID_MANIFEST with path and key. */
 export function parseCases(yamlText: string, path: string, problem: Problem = attention()): Cases {
-  const { value } = parseYamlFile(yamlText, path, casesSchema(problem));
+  const file = parseYamlFile(yamlText, path, casesSchema(problem));
+  const { value } = file;
+  const impossible = impossibleCases(problem, value);
+  if (impossible.length > 0) throw file.refuse(impossible);
   return {
     digest: sha256Of(yamlText),
     tolerances: Object.fromEntries(
@@ -282,6 +287,28 @@ export function parseCases(yamlText: string, path: string, problem: Problem = at
     sets: ofSets(value.sets, (each) => each.shape) as Record<'parity' | 'canonical' | 'emulated', Shape[]>,
     weights: ofSets(value.sets, (each) => each.weight),
   };
+}
+
+interface WrittenCases {
+  probes: { shapes: readonly Shape[]; long: { shapes: readonly Shape[] } };
+  sets: Readonly<Record<string, readonly WeightedShape[]>>;
+}
+
+/** Faults of cases that the problem cannot have, such as one against a `require`, or with a tensor of no elements. */
+function impossibleCases(problem: Problem, { probes, sets }: WrittenCases): YamlFault[] {
+  const placed = [
+    ...Object.entries(sets).flatMap(([set, cases]) =>
+      cases.map(({ shape }, index) => ({ key: ['sets', set, index], shape })),
+    ),
+    ...probes.shapes.map((shape, index) => ({ key: ['probes', 'shapes', index], shape })),
+    ...probes.long.shapes.map((shape, index) => ({ key: ['probes', 'long', 'shapes', index], shape })),
+  ];
+  return placed.flatMap(({ key, shape }) =>
+    axisViolations(problem, valuesOf(shape)).map(({ field, description }) => ({
+      key: field === '' ? key : [...key, field],
+      message: description,
+    })),
+  );
 }
 
 interface WeightedShape {

@@ -101,6 +101,12 @@ test.each([
   expect(() => parseShape(text)).toThrow(FlashcoreError);
 });
 
+test('an extent of 2^63 is refused with the range of extents', () => {
+  expect(() => parseShape('rows=9223372036854775808,N=64')).toThrow(
+    'shape.values.rows: wanted an integer of 1 to 2147483647, found a number of more than 12 digits',
+  );
+});
+
 test('a message that gives an extent twice is refused', () => {
   const shape = { batch: 2, heads: 8, sequenceLength: 512, headDim: 64, values: { B: 3 } };
   expect(shapeViolations(shape, 'shape')).toEqual([

@@ -32,8 +32,11 @@ export type ShapeFields = Pick<Shape, 'batch' | 'heads' | 'sequenceLength' | 'he
 
 const SHORT = /^(\d{1,10})x(\d{1,10})x(\d{1,10})x(\d{1,10})(c?)$/i;
 const PAIR = /^((?!__)[A-Za-z_]\w{0,31})=(-?\d{1,12}(?:\.\d{1,12})?)$/;
+/** An integer of more digits than PAIR reads. */
+const LARGE = /^([A-Za-z_]\w{0,31})=-?\d{13,400}$/;
 const NAME = /^[A-Za-z][\w .:+()/-]{0,47}$/;
 const EXTENT = 'wanted an integer of 1 to 2147483647';
+const TOO_LARGE = `${EXTENT}, found a number of more than 12 digits`;
 /** Names of the message fields for axes that have one. */
 const FIELDS = { B: 'batch', H: 'heads', S: 'sequence_length', D: 'head_dim' } as const;
 
@@ -48,6 +51,8 @@ export function parseShape(text: string): Shape {
   if (short) for (const [axis, extent] of Object.entries(short4(short))) values.set(axis, extent);
   if (short?.[5]) values.set('causal', 1);
   for (const pair of short ? rest : [first, ...rest]) {
+    const [, large] = LARGE.exec(pair.trim()) ?? [];
+    if (large !== undefined) throw invalidRequest({ field: `shape.values.${large}`, description: TOO_LARGE });
     const [, name, value] = PAIR.exec(pair.trim()) ?? [];
     if (name === undefined || values.has(name)) throw unreadable(text);
     values.set(name, Number(value));

@@ -115,6 +115,8 @@ export type ProblemProgram = (typeof PROBLEM_PROGRAMS)[number];
 export interface ReferenceSource {
   readonly name: (typeof REFERENCE_FILES)[number];
   readonly text: string;
+  /** The file's path in messages. */
+  readonly path: string;
 }
 
 /** A problem's reference.cpp or reference.py. Errors: INVALID_MANIFEST if there is none, or if there are both. */
@@ -124,7 +126,7 @@ export function referenceSource(problem: NamedProblem): ReferenceSource {
     throw wrong(pathIn(problem, python), `must be the only reference, and there is ${cpp} too: remove one of them`);
   const name = has(problem, python) ? python : cpp;
   const why = `because problem.yaml says reference: { op: own }; ${python} can take its place`;
-  return { name, text: textIn(problem, name, 'reference.op', why).text };
+  return { name, ...textIn(problem, name, 'reference.op', why) };
 }
 
 /** A problem's cases.yaml, with the path that error messages show. Errors: INVALID_MANIFEST if there is none. */
