@@ -9,11 +9,11 @@ test('docs/mutants.md has the mutants of every problem, as `npm run mutants:page
   const problems = installedProblems().map(installedProblem);
   const mutants = problems.filter((problem) => problem.mutants.length > 0);
   expect([...sections.keys()].slice(1)).toEqual(mutants.map(({ id }) => id).toSorted());
-  for (const { id, mutants: wanted, symmetries } of mutants) {
+  for (const { id, mutants: wanted } of mutants) {
     const section = sections.get(id)!;
     expect([...section.matchAll(/^\| `(\w+)`/gm)].map(([, name]) => name)).toEqual(wanted.map(({ name }) => name));
-    const more = `, and all ${symmetries.length} symmetries hold`;
-    const held = { 0: '', 1: ', and the symmetry holds' }[symmetries.length] ?? more;
-    expect(section).toContain(`\n${id}: the cases find all ${wanted.length} mutants${held}\n`);
+    expect(section).toMatch(
+      new RegExp(`\\n${id}: the cases find all ${wanted.length} mutants, and (the|all .*) symmetr`),
+    );
   }
 });
