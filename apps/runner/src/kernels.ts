@@ -27,6 +27,7 @@ import {
   kernelMessage,
   parseManifest,
   readManifestText,
+  requireSource,
   treeDigest,
   type Manifest,
 } from '@flashcore/shared/kernels';
@@ -160,6 +161,7 @@ export class KernelCatalog {
   #layOut(tree: SourceTree): ResolvedKernel {
     const { folder, digest } = this.#sources.materialise(tree);
     const manifest = this.#parse(folder, MANIFEST_FILE);
+    requireSource(folder, manifest);
     return {
       kernelId: manifest.id,
       folder,
@@ -209,6 +211,7 @@ export class KernelCatalog {
         `${shownPath}: id: wanted the folder's name ${basename(path)}, found ${manifest.id}`,
       );
     }
+    requireSource(folder, manifest);
     const files = readTree(folder, { which: 'sources', also: originalsIn(folder, manifest.source) });
     return {
       kernelId: manifest.id,

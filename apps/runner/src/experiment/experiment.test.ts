@@ -302,16 +302,20 @@ extern "C" __global__ void toggled(const half* Q, const half* K, const half* V, 
 `,
 };
 
-test('a kernel whose source is missing is not compiled, and no finding blames the host', async () => {
-  const { outcome } = await fixture.run('build', {
-    kernel: fixture.upload({ 'kernel.yaml': TOGGLED['kernel.yaml'] }),
-  });
-  const { build, findings } = outcome.result.variants[0]!;
-  expect([Outcome[outcome.outcome], build!.entriesMissing, findings.map(({ message }) => message)]).toEqual([
-    'COMPILE_FAILED',
-    'nothing was compiled',
-    ["kernel.yaml: the source toggled.cu is not in the kernel's folder (runner)"],
-  ]);
+test('a manifest whose source is not in its folder is refused before a job exists, with its line and the nearest file', () => {
+  const refused = (files: Record<string, string>): unknown => {
+    const uploaded = fixture.upload(files);
+    return () => fixture.planner.planJob('build', create(BuildRequestSchema, { kernel: uploaded }), () => 0);
+  };
+  const line = TOGGLED['kernel.yaml'].split('\n').findIndex((text) => text.startsWith('source:')) + 1;
+  const { 'toggled.cu': source, ...manifest } = TOGGLED;
+  const message = `kernel.yaml:${line}: source: wanted a file of the kernel's folder, found "toggled.cu"`;
+  expect(refused(manifest)).toThrow(
+    expect.objectContaining({ reason: 'INVALID_MANIFEST', message: `${message}: it has no source` }),
+  );
+  expect(refused({ ...manifest, 'togled.cu': source })).toThrow(
+    expect.objectContaining({ message: `${message} (did you mean "togled.cu"?)` }),
+  );
 });
 
 test('a manifest with a launch that no device allows is refused before a job exists, even for a build', () => {
