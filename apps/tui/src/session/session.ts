@@ -23,6 +23,7 @@ import { pinnedComparison } from '../state/pinned.ts';
 import { readSamples, readSources } from './read-comparison.ts';
 import { isBeingRead, type JobView } from '../state/job-view.ts';
 import type { Store } from './store.ts';
+import { sinceLeftText } from '../state/since-left.ts';
 import { openListing } from '../state/source-place.ts';
 
 const JOBS_EVERY_MS = 2_000;
@@ -108,6 +109,8 @@ export class Session {
     if (watchJob !== undefined) this.attach(watchJob);
     if (watchFolder !== undefined) this.watchFolder(watchFolder);
     await this.lists.all();
+    const since = sinceLeftText(this.#store.state);
+    if (since !== undefined) this.#store.dispatch({ type: 'notice', text: since, tone: 'info' });
     const { jobs } = this.#store.state;
     const last = jobs.find(({ name }) => name === lastJob);
     const running = [last, ...jobs].find((job) => job?.state === JobState.RUNNING);

@@ -16,11 +16,13 @@ export const SAVED_VIEW = z.object({
   distribution: z.enum(DISTRIBUTIONS),
   wrap: z.boolean(),
   mouse: z.boolean().default(false),
+  /** When the user left, in milliseconds since 1970. */
+  leftAt: z.number().optional(),
 });
 
 export type SavedView = z.output<typeof SAVED_VIEW>;
 
-export function savedViewOf({ ui, attached }: AppState): SavedView {
+export function savedViewOf({ ui, attached, now }: AppState): SavedView {
   const { view, zoomed, pinned, jobList, historySort, kernelSort, filters, faulty, distribution, log, mouse } = ui;
   return {
     view,
@@ -35,6 +37,7 @@ export function savedViewOf({ ui, attached }: AppState): SavedView {
     distribution,
     wrap: log.wrap,
     mouse,
+    leftAt: now,
   };
 }
 
@@ -53,10 +56,12 @@ export function withSavedView(
     distribution,
     wrap,
     mouse,
+    leftAt,
   }: SavedView,
 ): AppState {
   return {
     ...state,
+    leftAt,
     ui: {
       ...state.ui,
       view,

@@ -8,6 +8,7 @@ import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { championLegend, championMark, markedJobs, sourceLegend, sourceMark } from '../../state/chosen.ts';
 import { listTitle } from '../../state/listed-kernel.ts';
+import { isUnseen, unseenLegend } from '../../state/since-left.ts';
 import { hiddenText, jobsOf } from '../../state/selectors.ts';
 import { KIND_WORDS, jobMark, jobTitle, shortName, stateText, summaryText } from '../../present/words.ts';
 import { historyPane, noteRows, pinnedLegend } from './history.ts';
@@ -86,7 +87,7 @@ function jobs(state: AppState, size: Size): PaneContent {
     )}${marked > 0 ? `, ${marked} marked` : ''}${state.ui.jobList === 'jobs' ? hiddenText(state) : ''}${championLegend(
       state,
       listed.map(({ name }) => name),
-    )}${sourceLegend(state, listed)}`,
+    )}${sourceLegend(state, listed)}${unseenLegend(state, listed)}`,
     body: [...rows, ...blank, ...detail],
   };
 }
@@ -145,9 +146,11 @@ const summaryColumns = (now: number, width: number): Column<Job>[] => [
   },
 ];
 
-/** `+` for a marked job, `*` for the job on the screen, `P` for the pinned one. */
-function placeMark({ name }: Job, state: AppState): string {
-  if (markedJobs(state).some((job) => job.name === name)) return '+ ';
+/** `+` for a marked job, `*` for the job on the screen, `P` for the pinned one, `•` for one that ended meanwhile. */
+function placeMark(job: Job, state: AppState): string {
+  const { name } = job;
+  if (markedJobs(state).some((marked) => marked.name === name)) return '+ ';
   if (name === state.attached) return '* ';
-  return name === state.ui.pinned ? 'P ' : '  ';
+  if (name === state.ui.pinned) return 'P ';
+  return isUnseen(state, job) ? '• ' : '  ';
 }

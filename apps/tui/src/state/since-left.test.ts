@@ -1,0 +1,57 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { JobSchema, JobState, Outcome, type Job } from '@flashcore/shared/contract';
+import { expect, test } from 'vitest';
+import { initialState, type AppState } from './app-state.ts';
+import { jobViewOf } from './job-view.ts';
+import { isUnseen, sinceLeftText, unseenLegend } from './since-left.ts';
+
+const LEFT = new Date(2026, 10, 30, 23, 43).getTime();
+const MINUTE = 60_000;
+
+const ended = (name: string, minutes: number, outcome: Outcome, more: MessageInitShape<typeof JobSchema> = {}): Job =>
+  create(JobSchema, {
+    name,
+    outcome,
+    state: JobState.ENDED,
+    endTime: timestampFromMs(LEFT + minutes * MINUTE),
+    ...more,
+  });
+
+const JOBS = [
+  ended('a', 10, Outcome.PASSED),
+  ended('b', 20, Outcome.INTERRUPTED),
+  ended('c', 30, Outcome.PASSED),
+  ended('before', -1, Outcome.FAILED),
+  create(JobSchema, { name: 'runs', state: JobState.RUNNING }),
+];
+
+function away(change: Partial<AppState> = {}): AppState {
+  const runner = { label: '', embedded: true };
+  return {
+    ...initialState({ runner, columns: 80, rows: 24, now: LEFT + 70 * MINUTE }),
+    jobs: JOBS,
+    leftAt: LEFT,
+    ...change,
+  };
+}
+
+test('on return, the message counts what ended since and names the lab log', () => {
+  expect(sinceLeftText(away())).toBe(
+    'Since 23:43: 2 passed, 1 interrupted. 6 marks them with •; in a shell the lab log: fa-tui report --template lab-log --since 2h',
+  );
+});
+
+test('there is no message if nothing ended since, or if it is the first visit', () => {
+  expect(sinceLeftText(away({ jobs: JOBS.slice(3) }))).toBe(undefined);
+  expect(sinceLeftText(away({ leftAt: undefined }))).toBe(undefined);
+});
+
+test('a job that ended meanwhile is marked until it is opened', () => {
+  const state = away();
+  expect(JOBS.filter((job) => isUnseen(state, job)).map(({ name }) => name)).toEqual(['a', 'b', 'c']);
+  expect(unseenLegend(state, JOBS)).toBe(', • ended since 23:43');
+  const opened = away({ views: { a: jobViewOf(JOBS[0]!) } });
+  expect(JOBS.filter((job) => isUnseen(opened, job)).map(({ name }) => name)).toEqual(['b', 'c']);
+  expect(unseenLegend(opened, JOBS.slice(0, 1))).toBe('');
+});

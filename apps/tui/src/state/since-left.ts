@@ -1,0 +1,35 @@
+/** What ended while the user was away. */
+import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { JobState, type Job } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
+import { formatTimeOfDay } from '../present/numbers.ts';
+import { jobMark } from '../present/words.ts';
+import type { AppState } from './app-state.ts';
+
+/** True for a job that ended after the user last left, and that has not been opened since. */
+export const isUnseen = ({ leftAt, views }: Pick<AppState, 'leftAt' | 'views'>, job: Job): boolean =>
+  leftAt !== undefined &&
+  job.state === JobState.ENDED &&
+  job.endTime !== undefined &&
+  timestampMs(job.endTime) > leftAt &&
+  entryOf(views, job.name) === undefined;
+
+/** The legend of the mark of unseen jobs; empty if no listed job has it. */
+export const unseenLegend = (state: Pick<AppState, 'leftAt' | 'views'>, jobs: readonly Job[]): string =>
+  jobs.some((job) => isUnseen(state, job)) ? `, • ended since ${timeText(state.leftAt ?? 0)}` : '';
+
+/**
+ * Text such as "Since 11:43: 2 passed, 1 wrong result. …", with the command for the whole report; undefined if no job
+ * has ended since.
+ */
+export function sinceLeftText({ leftAt, views, jobs, now }: AppState): string | undefined {
+  const ended = jobs.filter((job) => isUnseen({ leftAt, views }, job));
+  if (leftAt === undefined || ended.length === 0) return undefined;
+  const counts = [...Map.groupBy(ended, (job) => jobMark(job).word)].map(([word, { length }]) => `${length} ${word}`);
+  // The report takes an age, and a little more than needed leaves no job out.
+  const hours = Math.ceil((now - leftAt) / 3_600_000);
+  const report = `fa-tui report --template lab-log --since ${hours}h`;
+  return `Since ${timeText(leftAt)}: ${counts.join(', ')}. 6 marks them with •; in a shell the lab log: ${report}`;
+}
+
+const timeText = (ms: number): string => formatTimeOfDay(ms).slice(0, 5);
