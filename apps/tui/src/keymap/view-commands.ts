@@ -5,7 +5,7 @@
 import { JobKind } from '@flashcore/shared/contract';
 import { VIEWS, type AppState, type ViewId } from '../state/app-state.ts';
 import { headCount, selectedMap } from '../state/error-map.ts';
-import { inKernels } from '../state/chosen.ts';
+import { inKernels, selectedVariant } from '../state/chosen.ts';
 import { hasNotes } from '../state/listed-kernel.ts';
 import { attachedJob, hasLines, selectedKernel, shownVariant, variantsOf } from '../state/selectors.ts';
 import { shownFinding, listingFiles, openListing } from '../state/source-place.ts';
@@ -179,6 +179,14 @@ export const LATENCY_COMMANDS = [
     hint: 'hottest line',
     when: (state) => hasLines(state) || openListing(state) !== undefined,
     whyNot: 'No source line has figures: a profile counts them on the emulator; 4 shows them',
+  },
+  {
+    id: 'run-variant',
+    keys: ['enter'],
+    group: 'views',
+    help: 'In 3: form to run the selected variant of a search',
+    hint: 'form',
+    when: (state) => selectedVariant(state) !== undefined,
   },
   {
     id: 'distribution',

@@ -7,7 +7,15 @@ import type { FormContext } from '../state/form-choices.ts';
 import { commandLineOf, rowsToNext } from '../state/form-command.ts';
 import { valueOf } from '../state/form-field.ts';
 import { kernelKey, type ListedKernel } from '../state/listed-kernel.ts';
-import { formOf, typedPath, withKernel, withKeys, withTyping, type RunForm } from '../state/run-form.ts';
+import {
+  formOf,
+  typedPath,
+  withKernel,
+  withKeys,
+  withParameters,
+  withTyping,
+  type RunForm,
+} from '../state/run-form.ts';
 import { formProblem } from '../state/form-problem.ts';
 import type { AppState } from '../state/app-state.ts';
 import { expandHome } from '../watch/complete-path.ts';
@@ -34,19 +42,24 @@ export function openForm({ store }: KeyContext, form: RunForm, defaults: RunForm
   store.dispatch({ type: 'overlay', overlay: { kind: 'form', form, defaults } });
 }
 
-/**
- * Opens the form of a kernel, with the kernels to choose from if not all. The cases of problems other than attention
- * are read first, if they are not known yet.
- */
+interface FormStart {
+  /** The kernels to choose from; default: all. */
+  readonly among?: readonly ListedKernel[];
+  /** Values to begin with, by the parameter's name; default: the kernel's own. */
+  readonly parameters?: Readonly<Record<string, bigint>>;
+}
+
+/** Opens the form of a kernel. The cases of problems other than attention are read first, if they are not known yet. */
 export async function openKernelForm(
   context: KeyContext,
   kernel: ListedKernel,
-  among?: readonly ListedKernel[],
+  { among, parameters = {} }: FormStart = {},
 ): Promise<void> {
   const { store, session } = context;
   if (store.state.problems === undefined && recordedProblem(kernel.problem) !== DEFAULT_PROBLEM)
     await session.lists.problems();
-  openForm(context, formOf(kernel, formContextOf(store.state, among)));
+  const defaults = formOf(kernel, formContextOf(store.state, among));
+  openForm(context, withParameters(defaults, parameters), defaults);
 }
 
 /** Arrows always move. In a text field every other character is typed; elsewhere vi's letters move too. */

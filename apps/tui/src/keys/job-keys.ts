@@ -188,7 +188,7 @@ async function openProblemForm(context: KeyContext): Promise<void> {
   const kernels = (await Promise.all(read)).filter((kernel) => kernel !== undefined);
   const usable = kernels.filter(({ manifestError }) => manifestError === undefined);
   const text = kernels[0]?.manifestError;
-  if (usable[0] !== undefined) await openKernelForm(context, usable[0], usable);
+  if (usable[0] !== undefined) await openKernelForm(context, usable[0], { among: usable });
   else if (text !== undefined) store.dispatch({ type: 'notice', text, tone: 'warn' });
 }
 

@@ -25,7 +25,7 @@ import { VIEW_SCENES, enterScene } from '../testing/scenes.ts';
 import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';
 import { openTerminal, type TestTerminal } from '../testing/terminal.tsx';
 import type { AppState } from '../state/app-state.ts';
-import { jobsOf, kernelsOf } from '../state/selectors.ts';
+import { attachedJob, jobsOf, kernelsOf, raceOfAttached } from '../state/selectors.ts';
 import { COMMANDS, commandsHere, findCommands } from '../keymap/commands.ts';
 
 const ESCAPE = '\u001b';
@@ -68,6 +68,13 @@ afterEach(() => {
 });
 
 const ui = () => terminal.store.state.ui;
+
+/** Shows a search over variants in a terminal without a session, whose job has the search's name. */
+async function enterSearch(): Promise<void> {
+  terminal.close();
+  terminal = openTerminal({ columns: 120, rows: 40 });
+  await enterScene(terminal, VIEW_SCENES['tune-race']!);
+}
 
 /** Folders that are removed after the test. */
 const folders: string[] = [];
@@ -196,6 +203,16 @@ const REACH: Record<
     first: '4',
     shows: (_, after) => after.ui.selected.profile > 0,
   },
+  'run-variant': {
+    stage: async () => {
+      await enterSearch();
+      const { kernelId = '' } = attachedJob(terminal.store.state) ?? {};
+      const parameters = [{ name: 'BLOCK_Q', values: [64n, 32n], defaultValue: 64n }];
+      terminal.store.dispatch({ type: 'kernels', kernels: [create(KernelSchema, { kernelId, parameters })] });
+    },
+    first: '3',
+    shows: (_, { ui: after }) => after.overlay?.kind === 'form',
+  },
   distribution: { first: '3', shows: (_, after) => after.ui.distribution === 'histogram' },
   'next-comparison-page': { first: '6tgb1c', shows: (_, after) => after.ui.comparePage === 'figures' },
   rerun: { first: '1', shows: () => terminal.runner.started.includes('flashcore_v6') },
@@ -251,6 +268,25 @@ describe('every command of the table', () => {
       });
     }
   }
+});
+
+test('Enter on a variant of a search opens the form with its parameters', async () => {
+  await enterSearch();
+  const { kernelId = '' } = attachedJob(terminal.store.state) ?? {};
+  const rows = raceOfAttached(terminal.store.state)!.rows;
+  // Every value that a variant of the race has, the first one as default.
+  const parameters = Object.keys(rows[0]!.parameters).map((name) => {
+    const values = [...new Set(rows.map((row) => row.parameters[name]!))];
+    return { name, values: [999n, ...values], defaultValue: 999n };
+  });
+  terminal.store.dispatch({ type: 'kernels', kernels: [create(KernelSchema, { kernelId, parameters })] });
+  await terminal.press('3gj\r');
+  const { overlay } = ui();
+  const fields = overlay?.kind === 'form' ? overlay.form.fields : [];
+  const chosen = fields
+    .filter(({ id }) => id.startsWith('param:'))
+    .map(({ label, choices, chosen: at }) => [label, BigInt(choices[at]!)]);
+  expect(Object.fromEntries(chosen)).toEqual(rows[1]!.parameters);
 });
 
 test('Escape and a key that arrive in one read both have their effect', async () => {
@@ -424,7 +460,10 @@ test('no two commands share a key in a state where both apply', () => {
   // Enter and / have a different command in each view, and the error map uses the arrows itself; the `when` of each
   // command excludes the others. Space marks a job that has not ended, and pages in all other places.
   expect([...byKey].filter(([, ids]) => ids.length > 1)).toEqual([
-    ['enter', ['into-map', 'leave-map', 'show-job', 'fix-manifest', 'run-kernel', 'show-problem', 'run-problem']],
+    [
+      'enter',
+      ['into-map', 'leave-map', 'run-variant', 'show-job', 'fix-manifest', 'run-kernel', 'show-problem', 'run-problem'],
+    ],
     ['h', ['map-left', 'previous-view']],
     ['left', ['map-left', 'previous-view']],
     ['l', ['map-right', 'next-view']],

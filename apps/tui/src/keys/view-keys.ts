@@ -13,6 +13,8 @@ import type { Handler, HandlersOf } from './handler.ts';
 import { hottestRow, linesTop } from '../screens/profile/profile.ts';
 import { scrollLimit } from '../screens/views.ts';
 import { cellOfMap } from '../screens/correct/correctness.ts';
+import { selectedVariant } from '../state/chosen.ts';
+import { openKernelForm } from './form-keys.ts';
 import { focusedPane } from '../screens/chrome/layout.ts';
 import { screenOf } from '../screens/chrome/message.ts';
 import { insideOf } from '../present/cells/frame.ts';
@@ -116,6 +118,10 @@ export function moveInListing(store: Store, by: number): void {
 }
 
 export const LATENCY_HANDLERS: HandlersOf<typeof LATENCY_COMMANDS> = {
+  'run-variant': (context) => {
+    const chosen = selectedVariant(context.store.state);
+    if (chosen !== undefined) void openKernelForm(context, chosen.kernel, { parameters: chosen.variant.parameters });
+  },
   instructions: ({ store }) => {
     const { listing } = store.state.ui;
     const following = listing === undefined ? 0 : listing + 1;

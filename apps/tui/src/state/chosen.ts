@@ -1,10 +1,10 @@
 /** Selects the job or kernel that a command applies to: the one under the cursor, or else the one on the screen. */
-import { JobState, type Job } from '@flashcore/shared/contract';
+import { JobState, type Job, type TunedVariant } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import type { AppState } from './app-state.ts';
 import type { JobView } from './job-view.ts';
 import { kernelKey, type ListedKernel } from './listed-kernel.ts';
-import { attachedJob, jobsOf, selectedJobName, selectedKernel } from './selectors.ts';
+import { attachedJob, jobsOf, raceOfAttached, selectedJobName, selectedKernel } from './selectors.ts';
 
 export const inJobs = ({ ui }: AppState): boolean => ui.view === 'jobs';
 /** Whether view 7 lists kernels. */
@@ -86,6 +86,16 @@ export function kernelToRun(state: AppState): ListedKernel | undefined {
   if (known !== undefined && (!isOpened || known.kernelId === kernelId)) return usable(known);
   const named = state.kernels.filter((kernel) => kernel.kernelId === kernelId);
   return usable(named.find(({ folder }) => folder === undefined) ?? named[0]);
+}
+
+/** The variant under the cursor of view 3, and its kernel; undefined if no search is shown, or 7 lacks its kernel. */
+export function selectedVariant(state: AppState): { kernel: ListedKernel; variant: TunedVariant } | undefined {
+  const race = state.ui.view === 'latency' && !state.ui.comparing ? raceOfAttached(state) : undefined;
+  const variant = race?.rows[Math.min(state.ui.selected.latency, race.rows.length - 1)];
+  const kernel = kernelToRun(state);
+  return variant === undefined || kernel === undefined || kernel.kernelId !== attachedJob(state)?.kernelId
+    ? undefined
+    : { kernel, variant };
 }
 
 const usable = (kernel: ListedKernel | undefined): ListedKernel | undefined =>

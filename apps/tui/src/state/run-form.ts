@@ -2,6 +2,7 @@
 import { fieldsOf, type FormContext } from './form-choices.ts';
 import { isPath, matchingChoices, type FormField } from './form-field.ts';
 import type { ListedKernel } from './listed-kernel.ts';
+import { entryOf } from '@flashcore/shared/text';
 
 export interface RunForm {
   readonly kernel: ListedKernel;
@@ -78,6 +79,16 @@ export function withKernel(form: RunForm, kernel: ListedKernel, context: FormCon
     ),
     selected: form.selected,
   };
+}
+
+/** The form with these values of parameters, by name; a value that the kernel does not offer is ignored. */
+export function withParameters(form: RunForm, parameters: Readonly<Record<string, bigint>>): RunForm {
+  const fields = form.fields.map((field): FormField => {
+    const value = field.id.startsWith('param:') ? entryOf(parameters, field.label) : undefined;
+    const chosen = value === undefined ? -1 : field.choices.indexOf(String(value));
+    return chosen < 0 ? field : { ...field, chosen };
+  });
+  return { ...form, fields };
 }
 
 /** The path typed for the kernel; undefined if none was typed. */
