@@ -6,6 +6,7 @@ import type { StartRequest, WatchFolder } from '../session/runner-port.ts';
 import type { ListedProblem } from '../present/sections/problem.ts';
 import { OwnKernels } from '../settings/own-kernels.ts';
 import type { Connection } from '../connection/connect.ts';
+import { exampleKernels } from '../connection/data-directory.ts';
 import type { OpenedRunner, Opening } from '../session/late-runner.ts';
 import type { CommandContext } from './context.ts';
 import { championById, plannedRequest, startJob } from './start-job.ts';
@@ -71,7 +72,7 @@ const readProblems = async (): Promise<readonly ListedProblem[]> =>
 /** `fa-tui` in a terminal, opened on a job that it starts or on a folder that it watches. */
 export async function openTui(context: CommandContext, begin: OpenTuiOptions = {}): Promise<ExitCode> {
   const appearance = appearanceOf(context);
-  const folders = new OwnKernels(context.surroundings.environment);
+  const folders = new OwnKernels(context.surroundings.environment, exampleKernels());
   const more = {
     ...begin,
     appearance,

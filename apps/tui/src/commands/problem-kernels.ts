@@ -21,7 +21,7 @@ import {
 } from '@flashcore/shared/kernels';
 import { readForeignText } from '@flashcore/shared/files';
 import { didYouMean, entryOf } from '@flashcore/shared/text';
-import { runnerKernels } from '../connection/data-directory.ts';
+import { exampleKernels, runnerKernels } from '../connection/data-directory.ts';
 import { heading, fact, facts, type Block } from '../present/blocks.ts';
 import { caseCount, dtypesOf, problemBlocks, type ListedProblem } from '../present/sections/problem.ts';
 import { findProject } from '../settings/project.ts';
@@ -39,11 +39,7 @@ interface ProblemKernel {
  * sources before long ones. Kernels that cannot be read are left out, so that one of them hides no others.
  */
 export async function kernelsOfProblem(problem: string): Promise<ProblemKernel[]> {
-  const parents = [
-    findProject(process.cwd())?.kernels,
-    path.join(runnerKernels(), '../examples/kernels'),
-    runnerKernels(),
-  ];
+  const parents = [findProject(process.cwd())?.kernels, exampleKernels(), runnerKernels()];
   const folders = parents
     .filter((parent) => parent !== undefined && existsSync(parent))
     .flatMap((parent) => readdirSync(parent!).map((name) => path.join(parent!, name)))

@@ -69,6 +69,9 @@ export function runnerProgram(): string {
 /** The kernels of an embedded runner: kernels/ in the runner's clone. */
 export const runnerKernels = (): string => path.resolve(path.dirname(runnerProgram()), '../../../kernels');
 
+/** The folder of the example kernels that came with the runner. */
+export const exampleKernels = (): string => path.join(runnerKernels(), '../examples/kernels');
+
 // esbuild puts this file into apps/tui/dist; the tests run it from apps/tui/src/connection.
 const TO_APPS = path.basename(import.meta.dirname) === 'dist' ? '../..' : '../../..';
 

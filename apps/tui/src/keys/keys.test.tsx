@@ -289,6 +289,18 @@ test('Enter on a variant of a search opens the form with its parameters', async 
   expect(Object.fromEntries(chosen)).toEqual(rows[1]!.parameters);
 });
 
+test('e on an example of the installation opens a read-only copy and says how to make one to edit', async () => {
+  const folder = kernelWith('id: shipped\nsource: shipped.cu\n');
+  writeFileSync(join(folder, 'shipped.cu'), 'code');
+  const kernel = { ...create(KernelSchema, { kernelId: 'shipped', title: 'An example' }), folder, isExample: true };
+  terminal.store.dispatch({ type: 'kernels', kernels: [kernel] });
+  await terminal.press('7');
+  expect(await terminal.screen()).toMatch(/example: \//);
+  await terminal.press('e');
+  expect(terminal.edited[0]?.file).toMatch(/fa-tui-read-only-copy-/);
+  expect(terminal.store.state.notice?.text).toMatch(/shipped is an example of this installation\. N in 7 makes a copy/);
+});
+
 test('Escape and a key that arrive in one read both have their effect', async () => {
   await terminal.press('?');
   await terminal.press(`${ESCAPE}8`);

@@ -76,6 +76,13 @@ async function editLocal(
       edited = ASKED;
       return askWhich(store, path.basename(file));
     }
+    if (target.examples?.includes(path.dirname(file))) {
+      const copy = readOnlyCopy(path.basename(file), before);
+      await edit({ file: copy, line: target.line, column: target.column });
+      const copies = `N in 7 makes a copy of your own, as fa-tui new NAME --from ${path.dirname(file)} does`;
+      edited = `${copy} is a read-only copy: ${target.kernelId} is an example of this installation. ${copies}`;
+      return;
+    }
     await edit({ file, line: target.line, column: target.column });
     const isChanged = !before.equals(readForeignFile(file, MAX_TREE_BYTES));
     const isWatched = target.folders[0] !== undefined && target.folders[0] === store.state.watching?.folder;

@@ -44,6 +44,16 @@ test('a missing folder is not listed, and a folder with a broken manifest is lis
   expect(kernels[0]?.manifestError).toMatch(/kernel\.yaml/);
 });
 
+test('an example of the installation is marked as one, and the own folders come before it', async () => {
+  const [mine, example] = [kernelFolder('mine'), kernelFolder('../examples/shipped')];
+  for (const folder of [mine, example]) own().remember(folder);
+  const { kernels } = await new OwnKernels({ HOME: home, XDG_STATE_HOME: home }, path.join(home, 'examples')).list();
+  expect(kernels.map(({ folder, isExample }) => [folder, isExample])).toEqual([
+    [mine, undefined],
+    [example, true],
+  ]);
+});
+
 test('lists only the latest twenty folders', async () => {
   for (let index = 1; index <= 25; ++index) own().remember(kernelFolder(`k${index}`));
   expect(await listed()).toEqual(Array.from({ length: 20 }, (_, index) => `k${25 - index}`));

@@ -17,7 +17,11 @@ export class OwnKernels implements KernelFolders {
   readonly #known = new Map<string, KnownFolder>();
   readonly #state: StateFile<z.infer<typeof CONTENT>>;
 
-  constructor(environment: NodeJS.ProcessEnv) {
+  /** The folder of the installation's example kernels. */
+  readonly #examples: string | undefined;
+
+  constructor(environment: NodeJS.ProcessEnv, examples?: string) {
+    this.#examples = examples;
     this.#state = new StateFile({
       environment,
       name: 'fa-tui-folders.json',
@@ -31,7 +35,12 @@ export class OwnKernels implements KernelFolders {
   readonly list: KernelFolders['list'] = async () => {
     const { content, problem } = this.#state.read();
     const folders = content.folders.filter((folder) => existsSync(path.join(folder, MANIFEST_FILE)));
-    return { kernels: await Promise.all(folders.map((folder) => this.#kernelIn(folder))), problem };
+    const kernels = await Promise.all(folders.map((folder) => this.#kernelIn(folder)));
+    // The user's own come first.
+    return {
+      kernels: kernels.toSorted((a, b) => Number(a.isExample ?? false) - Number(b.isExample ?? false)),
+      problem,
+    };
   };
 
   readonly remember = (folder: string): string | undefined => {
@@ -53,7 +62,9 @@ export class OwnKernels implements KernelFolders {
   async #kernelIn(folder: string): Promise<ListedKernel> {
     const known = this.#known.get(folder);
     if (known !== undefined && known.stamp === stampOf(known.files)) return known.kernel;
-    const { kernel, paths } = await kernelIn(folder);
+    const { kernel: read, paths } = await kernelIn(folder);
+    const isExample = this.#examples !== undefined && path.dirname(folder) === path.resolve(this.#examples);
+    const kernel = isExample ? { ...read, isExample } : read;
     const files = [
       folder,
       ...paths.flatMap((file) => [path.join(folder, path.dirname(file)), path.join(folder, file)]),

@@ -8,6 +8,8 @@ export type KernelParameter = Kernel['parameters'][number];
 export type ListedKernel = Kernel & {
   /** Absolute path; absent if the kernel is the runner's own. */
   readonly folder?: string;
+  /** True for an example that came with the installation: it is not the user's to edit. */
+  readonly isExample?: boolean;
 };
 
 /** The user's own kernel folders that fa-tui knows. */

@@ -28,6 +28,8 @@ export interface SourceTarget {
    * them.
    */
   readonly folders: readonly string[];
+  /** Those of the folders that came with the installation, whose files are only to be read. */
+  readonly examples?: readonly string[];
   /** The source as it was compiled, if the runner kept it. */
   readonly compiled?: Artifact | undefined;
 }
@@ -37,12 +39,13 @@ export function sourceTarget(state: AppState): SourceTarget | undefined {
   if (state.ui.view === 'kernels') {
     const kernel = selectedKernel(state);
     if (kernel === undefined) return undefined;
-    const { kernelId, folder, manifestError = '' } = kernel;
+    const { kernelId, folder, isExample = false, manifestError = '' } = kernel;
     // A manifest's own mistake has a line; one in a file that it names has that file and line.
     const mistake = parsePlace(manifestError);
     return {
       kernelId,
       folders: folder === undefined ? [] : [folder],
+      ...(isExample && folder !== undefined && { examples: [folder] }),
       ...(mistake && { file: mistake.file.replace(/^.*\//, '') }),
       line: mistake?.line ?? 0,
       column: mistake?.column ?? 0,
@@ -54,12 +57,12 @@ export function sourceTarget(state: AppState): SourceTarget | undefined {
   const place = variant === undefined ? undefined : (profiledLine(state) ?? chosenPlace(state) ?? placeIn(variant));
   const sources = variant === undefined ? [] : sourcesOf(variant);
   const compiled = place === undefined ? sources[0] : sources.find(({ fileName }) => fileName === place.file);
+  const known = state.kernels.filter(({ kernelId }) => kernelId === job.kernelId);
+  const foldersOf = (kernels: typeof known): string[] => kernels.flatMap(({ folder }) => folder ?? []);
   return {
     kernelId: job.kernelId,
-    folders: [
-      state.watching?.folder,
-      ...state.kernels.filter(({ kernelId }) => kernelId === job.kernelId).map(({ folder }) => folder),
-    ].filter((folder) => folder !== undefined),
+    folders: [...(state.watching === undefined ? [] : [state.watching.folder]), ...foldersOf(known)],
+    examples: foldersOf(known.filter(({ isExample }) => isExample)),
     file: place?.file ?? compiled?.fileName,
     line: place?.line ?? 0,
     column: place?.column ?? 0,

@@ -101,8 +101,10 @@ const columns = (now: number, common: string | undefined): Column<KernelRow>[] =
     title: 'what it is',
     drop: 6,
     shrinkTo: 24,
-    cell: ({ kernel: { title, folder, manifestError } }) =>
-      manifestError === undefined ? run(folder ?? title) : run(`manifest: ${manifestError}`, 'bad'),
+    cell: ({ kernel: { title, folder, isExample = false, manifestError } }) =>
+      manifestError === undefined
+        ? run(isExample ? title : (folder ?? title))
+        : run(`manifest: ${manifestError}`, 'bad'),
   },
 ];
 
@@ -196,7 +198,9 @@ function detail(state: AppState, kernel: ListedKernel, width: number): Row[] {
   return [
     [run(kernel.kernelId, 'title'), run(kernel.after === undefined ? '' : `  after ${kernel.after}`, 'dim')],
     ...wrapRows(kernel.title, width),
-    ...(kernel.folder === undefined ? [] : wrapRows(`your folder: ${kernel.folder}`, width, { hang: 2 })),
+    ...(kernel.folder === undefined
+      ? []
+      : wrapRows(`${kernel.isExample ? 'example' : 'your folder'}: ${kernel.folder}`, width, { hang: 2 })),
     ...(kernel.lesson === '' ? [] : wrapRows(`lesson: ${kernel.lesson}`, width, { role: 'accent', hang: 2 })),
     ...(kernel.expectedFinding === FindingKind.UNSPECIFIED
       ? []
