@@ -118,6 +118,8 @@ export async function runTui({
       await guard.lend(borrower);
     },
     jobControl,
+    // A replay lists no folders of the user's.
+    newKernel: folders && (async (name, from) => (await opened).newKernel!(name, from)),
     kernelsDirectory: expected.runner.embedded ? runnerKernels() : undefined,
   };
   const appIn = (look: Theme) => <App context={context} theme={look} inline={appearance.inline} />;

@@ -84,7 +84,7 @@ export async function openTui(context: CommandContext, begin: OpenTuiOptions = {
   const { runTui } = await import('../run-tui.tsx');
   if (expected === undefined)
     return context.withStartedRunner(async (connection) => {
-      const runner = openedRunner(connection);
+      const runner = openedRunner(connection, folders);
       await runTui({ ...more, expected: runner, open: () => Promise.resolve(runner) });
       return ExitCode.PASSED;
     });
@@ -94,7 +94,7 @@ export async function openTui(context: CommandContext, begin: OpenTuiOptions = {
     const open = async (opening: Opening): Promise<OpenedRunner> => {
       const connection = await context.reach(opening);
       ({ close } = connection);
-      return openedRunner(connection);
+      return openedRunner(connection, folders);
     };
     await runTui({ ...more, expected: { runner, address }, open });
     return ExitCode.PASSED;
@@ -103,8 +103,17 @@ export async function openTui(context: CommandContext, begin: OpenTuiOptions = {
   }
 }
 
-const openedRunner = ({ client, kind, description, address, instance, revive }: Connection): OpenedRunner => ({
+const openedRunner = (
+  { client, kind, description, address, instance, revive }: Connection,
+  folders: OwnKernels,
+): OpenedRunner => ({
   client,
+  newKernel: async (name, from) => {
+    const { copyTo } = await import('./new-kernel.ts');
+    const folder = await copyTo(name, from, client);
+    folders.remember(folder);
+    return folder;
+  },
   runner: { label: description, embedded: kind === 'embedded', instance },
   address,
   revive,

@@ -57,13 +57,7 @@ export async function newKernel(name: string, options: NewKernelOptions, context
     return newFromTriton(fromTriton, { id, folder, problem, entry: options.entry }, context);
   const original = await originalOf(given, problem);
   if (original === undefined) return newFromProblem({ id, folder, problem: problem! }, context);
-  const files = await context.withRunner(async ({ client }) => {
-    await refuseKnown(id, client);
-    return copiedKernel(await readSource(original, client), id);
-  });
-  Object.keys(files).forEach(requireKernelPath);
-  makeFolder(folder);
-  writeSource(folder, files);
+  const files = await context.withRunner(({ client }) => copyKernel(original, { id, folder }, client));
   rememberFolder(folder, context);
   if (context.options.json) context.document({ kernel: id, folder, from: original.id, files: Object.keys(files) });
   else {
@@ -71,6 +65,30 @@ export async function newKernel(name: string, options: NewKernelOptions, context
     context.report(whatNext({ id, folder, from: original.id, champion, files: Object.keys(files) }));
   }
   return ExitCode.PASSED;
+}
+
+/** Copies a kernel, an id of the runner's or a folder's path, to a new folder, which it returns. Errors: UsageError. */
+export async function copyTo(name: string, from: string, client: RunnerClient): Promise<string> {
+  const folder = path.resolve(name);
+  const id = idOfFolder(folder, name);
+  requireFree(folder);
+  const original = path.isAbsolute(from) ? await parseKernelArgument(from) : ({ kind: 'id', id: from } as const);
+  await copyKernel(original, { id, folder }, client);
+  return folder;
+}
+
+/** Writes a copy of a kernel and returns its files. */
+async function copyKernel(
+  original: KernelArgument,
+  { id, folder }: Pick<NewFolder, 'id' | 'folder'>,
+  client: RunnerClient,
+): Promise<Readonly<Record<string, string>>> {
+  await refuseKnown(id, client);
+  const files = copiedKernel(await readSource(original, client), id);
+  Object.keys(files).forEach(requireKernelPath);
+  makeFolder(folder);
+  writeSource(folder, files);
+  return files;
 }
 
 /** The kernel to copy: the given one, or else the simplest one of the problem; undefined if the problem has none. */

@@ -115,6 +115,15 @@ export const JOB_COMMANDS = [
     when: (state) => inKernels(state) && kernelToRun(state) !== undefined,
   },
   {
+    id: 'new-kernel',
+    keys: ['N'],
+    group: 'jobs',
+    help: 'In 7: a copy of the kernel as one of your own',
+    hint: 'new',
+    when: (state) => inKernels(state) && kernelToRun(state) !== undefined,
+    whyNot: '7 lists the kernels; there N makes a kernel of yours from the selected one',
+  },
+  {
     id: 'show-problem',
     keys: ['enter'],
     group: 'jobs',

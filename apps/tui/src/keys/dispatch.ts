@@ -1,6 +1,7 @@
 /** Passes a pressed key to the open prompt or, without a prompt, executes its command. */
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
+import { errorText } from '@flashcore/shared/text';
 import type { Store } from '../session/store.ts';
 import type { Overlay } from '../state/app-state.ts';
 import {
@@ -107,6 +108,7 @@ export function pressKey(key: string, context: KeyContext): void {
   if (overlay.kind === 'decide') return pressInDecision(key, overlay, context);
   if (overlay.kind === 'copy') return pressInCopy(key, context);
   if (overlay.kind === 'commands') return pressInCommandLog(key, overlay, context);
+  if (overlay.kind === 'new-kernel') return pressInNewKernel(key, overlay, context);
   if (overlay.kind === 'watch-folder') return pressInWatchFolder(key, overlay, context);
   if (overlay.kind === 'search') return pressInSearch(key, overlay, context);
   return pressInConfirm(key, overlay, context);
@@ -213,6 +215,34 @@ function pressInListFilter(key: string, { list, text }: OverlayOf<'list-filter'>
   const typed = editedText(text, key);
   store.dispatch({ type: 'list-filter', list, text: typed });
   store.dispatch({ type: 'overlay', overlay: { kind: 'list-filter', list, text: typed } });
+}
+
+function pressInNewKernel(key: string, overlay: OverlayOf<'new-kernel'>, context: KeyContext): void {
+  if (key === 'escape') return close(context);
+  if (key === 'enter') return overlay.text === '' ? undefined : void makeKernel(overlay, context);
+  const { problem: _, ...asked } = overlay;
+  context.store.dispatch({ type: 'overlay', overlay: { ...asked, text: editedText(overlay.text, key) } });
+}
+
+/** Makes the copy and moves the cursor of view 7 to it. The prompt stays open if that fails, to correct the name. */
+async function makeKernel(overlay: OverlayOf<'new-kernel'>, context: KeyContext): Promise<void> {
+  const { store, session, newKernel } = context;
+  const { text, from } = overlay;
+  if (newKernel === undefined) {
+    close(context);
+    return tellNothing('A replay makes no kernels', context);
+  }
+  try {
+    const folder = await newKernel(expandHome(text), from);
+    close(context);
+    logCommand(store, 'new', text, '--from', from);
+    await session.lists.kernels();
+    store.dispatch({ type: 'kernel-chosen', key: folder });
+    const made = `${folder} is your copy of ${path.basename(from)}`;
+    store.dispatch({ type: 'notice', text: `${made}: e edits it, Enter runs it, W runs every save`, tone: 'info' });
+  } catch (error) {
+    store.dispatch({ type: 'overlay', overlay: { ...overlay, problem: errorText(error) } });
+  }
 }
 
 function pressInWatchFolder(key: string, overlay: OverlayOf<'watch-folder'>, context: KeyContext): void {

@@ -17,6 +17,11 @@ export interface KeyContext {
   readonly suspend: () => void;
   /** Opens a file in the user's editor, in the terminal. */
   readonly edit: (place: SourcePlace) => Promise<void>;
+  /**
+   * Copies a kernel, an id of the runner's or a folder, to a new folder, as `fa-tui new` does. Returns the folder.
+   * Absent in a replay. Errors: UsageError, FlashcoreError.
+   */
+  readonly newKernel?: ((name: string, from: string) => Promise<string>) | undefined;
   /** Folder of the kernels of a runner on this machine. */
   readonly kernelsDirectory?: string | undefined;
 }

@@ -44,6 +44,11 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
     const kernel = selectedKernel(context.store.state);
     if (kernel !== undefined) void openKernelForm(context, kernel);
   },
+  'new-kernel': ({ store }) => {
+    const kernel = selectedKernel(store.state);
+    if (kernel === undefined) return;
+    store.dispatch({ type: 'overlay', overlay: { kind: 'new-kernel', text: '', from: kernelKey(kernel) } });
+  },
   'show-problem': ({ store }) => store.dispatch({ type: 'kernel-list', list: 'definition' }),
   'run-problem': (context) => void openProblemForm(context),
   'leave-problem': ({ store }) => store.dispatch({ type: 'kernel-list', list: 'problems' }),

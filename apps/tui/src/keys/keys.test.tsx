@@ -213,6 +213,10 @@ const REACH: Record<
     first: '3',
     shows: (_, { ui: after }) => after.overlay?.kind === 'form',
   },
+  'new-kernel': {
+    first: '7j',
+    shows: (_, { ui: after }) => after.overlay?.kind === 'new-kernel' && after.overlay.from === 'fa_v2_wmma',
+  },
   distribution: { first: '3', shows: (_, after) => after.ui.distribution === 'histogram' },
   'next-comparison-page': { first: '6tgb1c', shows: (_, after) => after.ui.comparePage === 'figures' },
   rerun: { first: '1', shows: () => terminal.runner.started.includes('flashcore_v6') },
@@ -287,6 +291,23 @@ test('Enter on a variant of a search opens the form with its parameters', async 
     .filter(({ id }) => id.startsWith('param:'))
     .map(({ label, choices, chosen: at }) => [label, BigInt(choices[at]!)]);
   expect(Object.fromEntries(chosen)).toEqual(rows[1]!.parameters);
+});
+
+test('N in view 7 makes a copy under the typed name and moves the cursor to it; a refused name stays to be corrected', async () => {
+  const made: string[][] = [];
+  terminal.onNewKernel((name, from) => {
+    if (name === 'bad') return Promise.reject(new Error('bad exists already: give another name'));
+    made.push([name, from]);
+    return Promise.resolve('/work of mine/good');
+  });
+  await terminal.press('7j');
+  await terminal.press('Nbad\r');
+  expect(await terminal.screen()).toMatch(/name of your copy of fa_v2_wmma: bad.*bad exists already/);
+  await terminal.press(CTRL_U);
+  await terminal.press('good\r');
+  expect([made, ui().overlay]).toEqual([[['good', 'fa_v2_wmma']], undefined]);
+  expect(terminal.store.state.commandLog.at(-1)?.text).toBe('fa-tui new good --from fa_v2_wmma');
+  expect(terminal.store.state.notice?.text).toMatch(/^\/work of mine\/good is your copy of fa_v2_wmma: e edits it/);
 });
 
 test('e on an example of the installation opens a read-only copy and says how to make one to edit', async () => {
@@ -484,6 +505,7 @@ test('no two commands share a key in a state where both apply', () => {
     ['space', ['mark-job', 'page-down']],
     ['o', ['open-notes', 'next-finding']],
     ['/', ['search', 'filter-list']],
+    ['N', ['previous-match', 'new-kernel']],
     ['t', ['history', 'problems']],
   ]);
 });

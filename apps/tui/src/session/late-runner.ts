@@ -10,6 +10,8 @@ export interface OpenedRunner {
   readonly address: string;
   /** Restarts an embedded runner that was killed. Returns its new label. */
   readonly revive?: (() => Promise<string | void>) | undefined;
+  /** Copies a kernel to a new folder; absent in a replay. */
+  readonly newKernel?: (name: string, from: string) => Promise<string>;
 }
 
 /** While connecting, `signal` aborts if the user leaves, and `notify` shows messages. */

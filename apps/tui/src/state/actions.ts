@@ -90,6 +90,7 @@ export type Action =
   | { type: 'compare'; on: boolean }
   | { type: 'history-order'; sort: HistorySort }
   | { type: 'kernel-order'; sort: KernelSort }
+  | { type: 'kernel-chosen'; /** As kernelKey() makes it. */ key: string }
   | { type: 'list-filter'; list: FilteredList; text: string }
   | { type: 'job-list'; list: JobList }
   | { type: 'kernel-list'; list: KernelList }

@@ -132,6 +132,10 @@ export function reduce(state: AppState, action: Action): AppState {
       return withUi(state, { kernelSort: action.sort, selected: { ...state.ui.selected, kernels: 0 } });
     case 'list-filter':
       return withFilter(state, action.list, action.text);
+    case 'kernel-chosen': {
+      const place = kernelsOf(state).findIndex((kernel) => kernelKey(kernel) === action.key);
+      return place < 0 ? state : withUi(state, { detail: 0, selected: { ...state.ui.selected, kernels: place } });
+    }
     case 'notice':
       return { ...state, notice: { text: action.text, tone: action.tone, time: state.now, about: action.about } };
     case 'command':

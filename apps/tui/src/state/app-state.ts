@@ -108,6 +108,15 @@ export type Overlay =
       /** True to run the smallest case of every save first. */
       readonly quick: boolean;
     }
+  | {
+      readonly kind: 'new-kernel';
+      /** The name, or the path, of the new folder. */
+      readonly text: string;
+      /** The kernel to copy: an id of the runner's, or a folder. */
+      readonly from: string;
+      /** The reason why the folder could not be made, after Enter. */
+      readonly problem?: string;
+    }
   | { readonly kind: 'list-filter'; readonly list: FilteredList; readonly text: string }
   | {
       readonly kind: 'decide';

@@ -36,6 +36,8 @@ export interface TestTerminal {
   readonly resize: (columns: number, rows: number) => Promise<void>;
   /** Everything that was written so far, including escape sequences. */
   readonly written: () => string;
+  /** Sets the effect of the prompt that N opens. */
+  readonly onNewKernel: (make: NonNullable<AppContext['newKernel']>) => void;
   readonly close: () => void;
 }
 
@@ -112,7 +114,10 @@ export function openTerminal({
       close: () => undefined,
     }),
     kernelsDirectory: KERNELS,
+    newKernel: (...asked) => makeKernel(...asked),
   };
+  let makeKernel: NonNullable<AppContext['newKernel']> = () =>
+    Promise.reject(new Error('no test expects a new kernel'));
   const ink = render(<App context={context} theme={theme} />, {
     stdout,
     stdin,
@@ -141,6 +146,7 @@ export function openTerminal({
       ).join('\n');
     },
     styles: () => styleRows(terminal),
+    onNewKernel: (make) => void (makeKernel = make),
     press: async (keys) => {
       (stdin as unknown as PassThrough).write(keys);
       await settle(terminal, store, written);

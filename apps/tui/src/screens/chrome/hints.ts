@@ -23,6 +23,7 @@ function hintsRow(state: AppState, width: number): Row {
     commands: '↑ ↓ move  y copy  Esc close',
     copy: 't text  m Markdown  j JSON  s SVG picture  Esc cancel',
     'list-filter': `Enter keep  ctrl+u clear  Esc show all${filteredList(state) === 'kernels' ? '' : `  "${FAILURES_WORD}" shows only those`}`,
+    'new-kernel': 'Enter makes the folder, here or at a path  ctrl+u clear  Esc cancel',
     confirm: 'y yes  any key no',
   };
   const { overlay } = state.ui;

@@ -25,6 +25,7 @@ export function messageRows(state: AppState, width: number): Row[] {
     ui.overlay?.kind === 'search' ||
     ui.overlay?.kind === 'list-filter' ||
     ui.overlay?.kind === 'watch-folder' ||
+    ui.overlay?.kind === 'new-kernel' ||
     ui.overlay?.kind === 'confirm'
   )
     return promptRows(ui.overlay, width);
@@ -90,7 +91,10 @@ function wrapped(text: string, role: Role, width: number): Row[] {
     );
 }
 
-type Prompt = Extract<NonNullable<UiState['overlay']>, { kind: 'search' | 'list-filter' | 'watch-folder' | 'confirm' }>;
+type Prompt = Extract<
+  NonNullable<UiState['overlay']>,
+  { kind: 'search' | 'list-filter' | 'watch-folder' | 'new-kernel' | 'confirm' }
+>;
 
 /** A question in full, because it names what it is about; the answers are in its last row. */
 function promptRows(overlay: Prompt, width: number): Row[] {
@@ -103,15 +107,22 @@ function promptRows(overlay: Prompt, width: number): Row[] {
 }
 
 function promptRow(overlay: Exclude<Prompt, { kind: 'confirm' }>, width: number): Row {
-  const label = overlay.kind === 'watch-folder' ? ' folder to watch: ' : ' /';
+  const label = labelOf(overlay);
   const names: Row =
     overlay.kind === 'watch-folder'
       ? [run(overlay.names.map((name) => `  ${name}`).join(''), 'dim'), run(`  ${overlay.problem ?? ''}`, 'warn')]
-      : [];
+      : overlay.kind === 'new-kernel'
+        ? [run(`  ${overlay.problem ?? ''}`, 'warn')]
+        : [];
   return fitRow(
     [run(label, 'key'), run(lastCells(overlay.text, width - label.length - 2)), run('█', 'accent'), ...names],
     width,
   );
+}
+
+function labelOf(overlay: Exclude<Prompt, { kind: 'confirm' }>): string {
+  if (overlay.kind === 'watch-folder') return ' folder to watch: ';
+  return overlay.kind === 'new-kernel' ? ` name of your copy of ${overlay.from.replace(/^.*\//, '')}: ` : ' /';
 }
 
 function lastCells(text: string, width: number): string {

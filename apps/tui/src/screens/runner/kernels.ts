@@ -28,7 +28,13 @@ import {
 } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
-import { usualDevice, usualParameter, type KernelParameter, type ListedKernel } from '../../state/listed-kernel.ts';
+import {
+  usualDevice,
+  usualParameter,
+  isFaulty,
+  type KernelParameter,
+  type ListedKernel,
+} from '../../state/listed-kernel.ts';
 import { championMark } from '../../state/chosen.ts';
 import { kernelsOf, lastExperiments } from '../../state/selectors.ts';
 import { KIND_WORDS, findingWord, jobMark } from '../../present/words.ts';
@@ -214,8 +220,8 @@ function detail(state: AppState, kernel: ListedKernel, width: number): Row[] {
     ...kernel.parameters.flatMap((parameter) =>
       wrapRows(parameterText(parameter, usualDevice(state.host)), width, { hang: 2 }),
     ),
-    ...(kernel.folder === undefined && kernel.expectedFinding === FindingKind.UNSPECIFIED
-      ? wrapRows(`your own copy: fa-tui new NAME --from ${kernel.kernelId}`, width, { role: 'dim', hang: 2 })
+    ...(kernel.folder === undefined && !isFaulty(kernel)
+      ? wrapRows(`your own copy: N, or fa-tui new NAME --from ${kernel.kernelId}`, width, { role: 'dim', hang: 2 })
       : []),
     ...(kernel.configs.length === 0 ? [] : wrapRows(`configs: ${kernel.configs.join(', ')}`, width, { hang: 2 })),
     ...notesRows(kernel, width),
