@@ -105,6 +105,10 @@ test.skipIf(missing('nvcc'))(
     ]);
     expect(events.filter((event) => event.case === 'tunedVariant').length).toBeGreaterThanOrEqual(4);
     expect(events.filter((event) => event.case === 'buildResult')).toEqual([]);
+    // The log says whose lines follow, because the variants are built at the same time.
+    const logged = events.flatMap((event) => (event.case === 'logLine' ? [event.value] : []));
+    const named = logged.filter(({ source }) => source === 'tune').map(({ text }) => text);
+    expect(new Set(named)).toEqual(new Set(rowsOf(outcome.result).map(([label]) => `variant ${String(label)}`)));
 
     const again = await fixture.run('tune', request);
     expect(rowsOf(again.outcome.result)).toEqual(rowsOf(outcome.result));

@@ -1,5 +1,11 @@
 import { create } from '@bufbuild/protobuf';
-import { TunedVariantSchema, Verdict, type TunedVariant, type VerifyResult } from '@flashcore/shared/contract';
+import {
+  LogLineSchema,
+  TunedVariantSchema,
+  Verdict,
+  type TunedVariant,
+  type VerifyResult,
+} from '@flashcore/shared/contract';
 import { figureOfEntries, type EntryFigureName, type ResolvedVariant } from '@flashcore/shared/kernels';
 import { formatCount } from '@flashcore/shared/text';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
@@ -16,7 +22,7 @@ export interface Contender {
 }
 
 export const contenderOf = (services: JobServices, resolved: ResolvedVariant): Contender => ({
-  services: variantServices({ ...services, job: quiet(services.job) }, resolved),
+  services: variantServices({ ...services, job: quiet(services.job, resolved.label) }, resolved),
   row: rowOf(resolved),
 });
 
@@ -63,10 +69,21 @@ const TOLD: ReadonlySet<JobPayload['case']> = new Set<JobPayload['case']>([
   'deviceConditions',
 ]);
 
-/** A variant's build, cases and findings go into its row; as events they would look like the job's own. */
-const quiet = (job: JobServices['job']): JobServices['job'] => ({
+/**
+ * A variant's build, cases and findings go into its row; as events they would look like the job's own. Variants are
+ * built at the same time, so the log names the variant wherever its lines follow those of another one.
+ */
+const quiet = (job: JobServices['job'], label: string): JobServices['job'] => ({
   ...job,
   emit: (payload) => {
-    if (TOLD.has(payload.case)) job.emit(payload);
+    if (!TOLD.has(payload.case)) return;
+    if (payload.case === 'logLine' && lastLogged.get(job) !== label) {
+      lastLogged.set(job, label);
+      job.emit({ case: 'logLine', value: create(LogLineSchema, { source: 'tune', text: `variant ${label}` }) });
+    }
+    job.emit(payload);
   },
 });
+
+/** The variant of the last line in a search's log. */
+const lastLogged = new WeakMap<JobServices['job'], string>();

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { JobResultSchema, TunedVariantSchema } from '@flashcore/shared/contract';
+import { JobResultSchema, TunedVariantSchema, Verdict } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { endOfTune } from './tune-result.ts';
 
@@ -14,4 +14,16 @@ test.each([
   });
   const found = { rows: [winner], winner, complete: true, comparison: undefined, heldOut: undefined };
   expect(endOfTune(found, create(JobResultSchema)).summary).toBe(summary);
+});
+
+test.each([
+  [8192, 'A=2, A=1 have the fewest registers, 142; A=2 takes the least shared memory'],
+  [4096, 'A=2, A=1 have the fewest registers, 142; shared memory does not decide either'],
+])('a search without times names every variant with the fewest registers (%i B)', (smemBytes, text) => {
+  const row = (label: string, registers: number, smem: number) =>
+    create(TunedVariantSchema, { label, registers, smemBytes: smem, verified: Verdict.PASS });
+  const winner = row('A=2', 142, 4096);
+  const rows = [row('A=1', 142, smemBytes), winner, row('A=0', 150, 0)];
+  const found = { rows, winner, complete: true, comparison: undefined, heldOut: undefined };
+  expect(endOfTune(found, create(JobResultSchema)).summary).toBe(`3 variants tried, none timed: ${text}`);
 });

@@ -64,18 +64,31 @@ function noneRight(rows: readonly TunedVariant[], complete: boolean): string {
     : `${none}; ${first.label} was dropped first: ${first.dropped}`;
 }
 
+/** Names all variants that need as few registers as the winner, and says why the winner is before them. */
+function fewestRegisters(winner: TunedVariant, rows: readonly TunedVariant[]): string {
+  const { label, registers, smemBytes } = winner;
+  const tied = rows.filter(
+    (row) => row.label !== label && row.verified === Verdict.PASS && row.registers === registers && !row.dropped,
+  );
+  if (tied.length === 0) return `${label} has the fewest registers, ${registers}`;
+  const all = [label, ...tied.map((row) => row.label)].join(', ');
+  const isFirst = tied.every((row) => row.smemBytes > smemBytes);
+  const why = isFirst ? `${label} takes the least shared memory` : 'shared memory does not decide either';
+  return `${all} have the fewest registers, ${registers}; ${why}`;
+}
+
 /** The end of a search that has a result. */
 export function endOfTune(
   { rows, winner, complete, comparison, heldOut }: SearchFound,
   { variants }: JobResult,
 ): Pick<JobOutcome, 'outcome' | 'summary'> {
   if (!winner) return { outcome: Outcome.FAILED, summary: noneRight(rows, complete) };
-  const { label, p50Us, registers } = winner;
+  const { label, p50Us } = winner;
   const tried = counted(rows.length, 'variant');
   // Resources rank variants, but nobody knows which is the fastest.
   const found =
     p50Us === undefined
-      ? `${tried} tried, none timed: ${label} has the fewest registers, ${registers}`
+      ? `${tried} tried, none timed: ${fewestRegisters(winner, rows)}`
       : `best of ${tried}: ${label}, ${p50Us.toPrecision(4)} us`;
   const champion = comparison ? `; against ${comparison.champion?.label}: ${comparison.reason}` : '';
   const unseen = heldOut ? `; ${heldOut.detail}` : '';
