@@ -156,6 +156,7 @@ const STEPS: Record<string, Step> = {
   'show-job': { first: '6gjj', shows: /\[1 Run\][^]*1 Run {2}fa_v1_baseline/, undo: '6k\r' },
   // The first row is the folder that was run.
   'run-kernel': { first: '7gjj', shows: /─ Run fa_v2_wmma/, undo: ESCAPE },
+  'new-kernel': { first: '7', ready: /\[7 Kernels\]/, shows: /name of your copy of /, undo: ESCAPE },
   rerun: { first: '1', shows: /● running|· queued/ },
   'change-form': { first: '1', shows: /─ Run flashcore_v6/, undo: ESCAPE },
   // Cancels the job that rerun started.
@@ -191,7 +192,16 @@ const ADDING = ['rerun', 'cancel'];
 // has no places.
 const WITHOUT_STEP = [
   ...['leave', 'redraw', 'suspend', 'next-place', 'next-finding', 'hottest-line'],
-  ...['mark-job', 'mark-all', 'clear-marks', 'cancel-waiting', 'instructions', 'leave-instructions'],
+  ...[
+    'fix-manifest',
+    'run-variant',
+    'mark-job',
+    'mark-all',
+    'clear-marks',
+    'cancel-waiting',
+    'instructions',
+    'leave-instructions',
+  ],
 ];
 // Tested separately in this file.
 const APART = [...WITHOUT_STEP, ...ADDING, 'next-variant', 'next-head', 'previous-head'];

@@ -15,7 +15,7 @@ import {
 } from '../state/chosen.ts';
 import { openAcceptability } from '../state/decision.ts';
 import type { JobView } from '../state/job-view.ts';
-import { kernelsOfProblem, selectedProblem } from '../state/listed-problems.ts';
+import { kernelToCopy, kernelsOfProblem, selectedProblem } from '../state/listed-problems.ts';
 import { attachedJob, endedRuns, hasLines, filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { sourceTarget, openListing } from '../state/source-place.ts';
 import { next, type CommandRow } from './command.ts';
@@ -120,7 +120,7 @@ export const JOB_COMMANDS = [
     group: 'jobs',
     help: 'In 7: a copy of the kernel as one of your own',
     hint: 'new',
-    when: (state) => inKernels(state) && kernelToRun(state) !== undefined,
+    when: (state) => kernelToCopy(state) !== undefined,
     whyNot: '7 lists the kernels; there N makes a kernel of yours from the selected one',
   },
   {

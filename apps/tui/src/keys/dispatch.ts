@@ -237,6 +237,7 @@ async function makeKernel(overlay: OverlayOf<'new-kernel'>, context: KeyContext)
     close(context);
     logCommand(store, 'new', text, '--from', from);
     await session.lists.kernels();
+    if (store.state.ui.kernelList !== 'kernels') store.dispatch({ type: 'kernel-list', list: 'kernels' });
     store.dispatch({ type: 'kernel-chosen', key: folder });
     const made = `${folder} is your copy of ${path.basename(from)}`;
     store.dispatch({ type: 'notice', text: `${made}: e edits it, Enter runs it, W runs every save`, tone: 'info' });

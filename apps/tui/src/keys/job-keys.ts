@@ -20,7 +20,7 @@ import { actionOf, type Action } from '../state/form-field.ts';
 import type { JobView } from '../state/job-view.ts';
 import type { Store } from '../session/store.ts';
 import { kernelKey } from '../state/listed-kernel.ts';
-import { kernelsOfProblem, selectedProblem } from '../state/listed-problems.ts';
+import { kernelToCopy, kernelsOfProblem, selectedProblem } from '../state/listed-problems.ts';
 import { attachedJob, filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { logCommand, logJobCommand } from './command-log-keys.ts';
 import { openDecision } from './decision-keys.ts';
@@ -45,9 +45,8 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
     if (kernel !== undefined) void openKernelForm(context, kernel);
   },
   'new-kernel': ({ store }) => {
-    const kernel = selectedKernel(store.state);
-    if (kernel === undefined) return;
-    store.dispatch({ type: 'overlay', overlay: { kind: 'new-kernel', text: '', from: kernelKey(kernel) } });
+    const from = kernelToCopy(store.state);
+    if (from !== undefined) store.dispatch({ type: 'overlay', overlay: { kind: 'new-kernel', text: '', from } });
   },
   'show-problem': ({ store }) => store.dispatch({ type: 'kernel-list', list: 'definition' }),
   'run-problem': (context) => void openProblemForm(context),

@@ -310,6 +310,19 @@ test('N in view 7 makes a copy under the typed name and moves the cursor to it; 
   expect(terminal.store.state.notice?.text).toMatch(/^\/work of mine\/good is your copy of fa_v2_wmma: e edits it/);
 });
 
+test('N on a problem copies its first kernel, and shows the copy among the kernels', async () => {
+  await IN_PROBLEMS.stage();
+  const made: string[][] = [];
+  terminal.onNewKernel((...asked) => {
+    made.push(asked);
+    return Promise.resolve('/work of mine/norm2');
+  });
+  await terminal.press('7tj');
+  await terminal.press('N');
+  await terminal.press('norm2\r');
+  expect([made, ui().kernelList]).toEqual([[['norm2', 'norm']], 'kernels']);
+});
+
 test('e on an example of the installation opens a read-only copy and says how to make one to edit', async () => {
   const folder = kernelWith('id: shipped\nsource: shipped.cu\n');
   writeFileSync(join(folder, 'shipped.cu'), 'code');

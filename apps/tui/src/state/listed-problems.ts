@@ -2,8 +2,9 @@
 import { recordedProblem } from '@flashcore/shared/kernels';
 import type { ListedProblem } from '../present/sections/problem.ts';
 import type { AppState } from './app-state.ts';
-import { isFaulty, type ListedKernel } from './listed-kernel.ts';
-import { problemsOf } from './selectors.ts';
+import { inKernels } from './chosen.ts';
+import { isFaulty, kernelKey, type ListedKernel } from './listed-kernel.ts';
+import { problemsOf, selectedKernel } from './selectors.ts';
 
 /** The problem under the cursor; undefined while view 7 lists kernels. */
 export const selectedProblem = (state: AppState): ListedProblem | undefined =>
@@ -32,6 +33,15 @@ export function kernelsOfProblem({ kernels }: Pick<AppState, 'kernels'>, listed:
     ...listed.kernels.filter(({ id }) => !ids.has(id)),
     ...known.filter(isFaulty).map(ofKernel),
   ];
+}
+
+/** Key of the kernel that view 7 copies: the one under the cursor, or the first one of the problem under it. */
+export function kernelToCopy(state: AppState): string | undefined {
+  const listed = selectedProblem(state);
+  const [first] = listed === undefined ? [] : kernelsOfProblem(state, listed);
+  if (first !== undefined) return first.folder ?? first.id;
+  const kernel = inKernels(state) ? selectedKernel(state) : undefined;
+  return kernel?.manifestError === undefined ? kernel && kernelKey(kernel) : undefined;
 }
 
 /** Labels of a problem's champions on this runner, the best of a device first. */
