@@ -89,6 +89,12 @@ export const MARK_COMMANDS = [
   },
 ] as const satisfies readonly CommandRow[];
 
+const WIDE = 100;
+
+/** In 7 the cursor is on one kernel, and these keys act on that of the job on the screen; its name, if there is room. */
+const namedIn7 = (state: AppState, kernelId = ''): string =>
+  inKernels(state) && state.ui.columns >= WIDE && kernelId !== '' ? ` ${kernelId}` : '';
+
 export const JOB_COMMANDS = [
   {
     id: 'show-job',
@@ -153,8 +159,7 @@ export const JOB_COMMANDS = [
     keys: ['r'],
     group: 'jobs',
     help: 'Run again: the job opened, else the last form',
-    // In 7 the cursor is on a kernel, and the key runs the one of the job on the screen.
-    hint: (state) => (inKernels(state) ? `rerun ${kernelToRun(state)?.kernelId ?? ''}` : 'rerun'),
+    hint: (state) => `rerun${namedIn7(state, kernelToRun(state)?.kernelId)}`,
     when: (state) => kernelToRun(state) !== undefined,
     whyNot: notListed,
   },
@@ -174,7 +179,7 @@ export const JOB_COMMANDS = [
     help: 'Cancel the job shown; in 6 the marked or selected',
     hint: (state) => {
       if (markedJobs(state).length > 0) return `cancel ${markedJobs(state).length}`;
-      return inKernels(state) ? `cancel ${cancellableJob(state)?.kernelId ?? ''}` : 'cancel';
+      return `cancel${namedIn7(state, cancellableJob(state)?.kernelId)}`;
     },
     when: (state) => markedJobs(state).length > 0 || cancellableJob(state) !== undefined,
     whyNot: 'There is nothing to cancel: the job has ended, or none is shown',

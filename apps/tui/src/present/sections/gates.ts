@@ -33,6 +33,9 @@ const REPORT_COLUMNS: readonly Column<GateResult>[] = [
 // Units of things that are counted. The distance to such a target is a number, because a percentage would say less.
 const COUNTED = new Set(['CTAs', 'shapes', 'cases']);
 
+/** How far a count is from the one that is wanted. The unit of documentation counts the parts that are missing. */
+const OFF_WORDS: Record<string, string | undefined> = { parts: 'missing' };
+
 function amountText(distance: number, { target, unit }: Pick<GateResult, 'target' | 'unit'>): string {
   // A percentage of a percentage would be taken for the difference of the two.
   if (unit === '%' || unit === 'share') return `${formatNumber(unit === '%' ? distance : distance * 100, 3)} points`;
@@ -48,7 +51,7 @@ function distanceText({ value, target, comparison, unit }: GateResult): string {
   const distance = value - target;
   if (distance === 0) return comparison === '==' || comparison === '=' ? 'met' : 'at limit';
   const isLeast = comparison.startsWith('>');
-  if (comparison.startsWith('=')) return `${formatInUnit(Math.abs(distance), unit)} off`;
+  if (comparison.startsWith('=')) return `${formatInUnit(Math.abs(distance), unit)} ${OFF_WORDS[unit] ?? 'off'}`;
   const amount = amountText(Math.abs(distance), { target, unit });
   if (distance > 0 === isLeast) return `${amount} spare`;
   return `${amount} ${isLeast ? 'short' : 'over'}`;

@@ -74,7 +74,12 @@ function jobParts(state: AppState, job: JobView | undefined): Part[] {
   const title = jobTitle(job);
   return [
     { rank: 3, forms: [[run(title, 'title')], [run(cutCells(title, SHORT_TITLE), 'title')]] },
-    { rank: 2, forms: progressForms(job, clockOf(state, job)) },
+    // How long an ended job took matters less than its whole title.
+    {
+      rank: 2,
+      ...(job.state === JobState.ENDED && { growRank: 3.5 }),
+      forms: progressForms(job, clockOf(state, job)),
+    },
     ...(isSourceChanged(state, job)
       ? [{ rank: 2.5, forms: [[run(`Δ ${SOURCE_CHANGED}`, 'warn')], [run('Δ source', 'warn')]] satisfies Row[] }]
       : []),

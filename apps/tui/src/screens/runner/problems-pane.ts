@@ -67,7 +67,7 @@ export function problemsPane(state: AppState, { width, height }: Size): PaneCont
       remark: `${position}, Enter opens the form of a kernel, Esc the list`,
       body: definition({ width, height }),
     };
-  const remark = `${position}${ui.filters.problems === '' ? '' : `, only "${ui.filters.problems}"`}${notListedText(state)}, Enter enlarges the definition`;
+  const remark = `${position}${ui.filters.problems === '' ? '' : `, only "${ui.filters.problems}"`}${notListedText(state)}, Enter enlarges it`;
   const look = { selected, focused: ui.view === 'kernels' };
   if (width >= SIDE_BY_SIDE) {
     const leftWidth = Math.floor(width * 0.55);
@@ -94,7 +94,7 @@ export function problemsPane(state: AppState, { width, height }: Size): PaneCont
 function notListedText(state: AppState): string {
   const listed = new Set(state.kernels.map(({ kernelId }) => kernelId));
   const others = (state.problems ?? []).flatMap(({ kernels }) => kernels).filter(({ id }) => !listed.has(id));
-  return others.length === 0 ? '' : `, ${counted(others.length, 'kernel')} that only this machine has`;
+  return others.length === 0 ? '' : `, ${counted(others.length, 'kernel')} only here`;
 }
 
 /** The problem with the runner's kernels along with the listed ones. */
