@@ -146,7 +146,7 @@ test('the header shows runner, connection, device, job and phase in every state'
   const store = await loadedStore();
   const header = (): string => rowText(headRows(store.state, 80)[0] ?? []);
   store.dispatch({ type: 'connection', connection: 'connected' });
-  expect(header()).toMatch(/● gpu01\.example… +(emulator +)?SIMULATED +flashcore_v6 USE_… +✗ wrong result/);
+  expect(header()).toMatch(/● gpu01\.example… +(emulator +)?SIMULATED +flashcore_v6 USE_WMMA=1 +✗ wrong result/);
   store.dispatch({ type: 'connection', connection: 'reconnecting' });
   expect(header()).toMatch(/○ reconnecting/);
   const events = sampleEvents();
