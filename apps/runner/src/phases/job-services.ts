@@ -54,9 +54,12 @@ class FrameBook {
     return places.map((place) => codeFrame(this.#files, place)).find((frame) => frame !== undefined);
   }
 
-  /** The source around the places that a finding's message names, other than that of its frame. */
-  othersOf({ message, frame }: Finding): CodeFrame[] {
-    const places = [...message.matchAll(new RegExp(PLACE, 'g'))].flatMap(([text]) => placeIn(text) ?? []);
+  /** The source around the places of a finding other than that of its frame: those of its threads, then the calls. */
+  othersOf({ message, frame, threads }: Finding): CodeFrame[] {
+    const places = [
+      ...threads.flatMap(({ place }) => placeIn(place) ?? []),
+      ...[...message.matchAll(new RegExp(PLACE, 'g'))].flatMap(([text]) => placeIn(text) ?? []),
+    ];
     const frames = places.flatMap((place) => codeFrame(this.#files, place) ?? []);
     const known = new Map(frames.map((each) => [`${each.file}:${each.line}`, each]));
     if (frame !== undefined) known.delete(`${frame.file}:${frame.line}`);
