@@ -4,7 +4,7 @@ import { installedProblem, parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { whatFails } from './what-fails.ts';
 
-const PROBLEM = installedProblem('attention')!;
+const PROBLEM = installedProblem('attention');
 
 /** Results of shapes; a leading "!" marks those that fail. */
 const results = (text: string): CaseResult[] =>

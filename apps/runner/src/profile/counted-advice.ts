@@ -9,7 +9,7 @@ const MUCH_CONVERSION = 0.15;
 const MUCH_MEMORY = 0.25;
 const MUCH_INTEGER = 0.4;
 const MUCH_FMA = 0.4;
-/** Products of matrices do this many FLOPs for each byte of their tensors; reductions and element-wise kernels do less. */
+/** Products of matrices do more FLOPs for each byte of their tensors; reductions and element-wise kernels do fewer. */
 const FLOPS_PER_BYTE_OF_PRODUCTS = 16;
 /** Shared-memory requests for each arithmetic instruction; a tile in registers needs fewer. */
 const REQUESTS_PER_PRODUCT = 0.5;
