@@ -91,7 +91,7 @@ export const MARK_COMMANDS = [
 
 const WIDE = 100;
 
-/** In 7 the cursor is on one kernel, and these keys act on that of the job on the screen; its name, if there is room. */
+/** In 7 the cursor is on one kernel, and these keys act on that of the job on the screen: its name, if it fits. */
 const namedIn7 = (state: AppState, kernelId = ''): string =>
   inKernels(state) && state.ui.columns >= WIDE && kernelId !== '' ? ` ${kernelId}` : '';
 

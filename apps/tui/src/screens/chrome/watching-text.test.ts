@@ -48,3 +48,10 @@ test("if a watched folder's path does not fit into the row, only the folder's na
     'watching my_kernel: every save runs; W stops',
   ]);
 });
+
+test('a question is shown in full, as it names what it is about', () => {
+  const question = 'Cancel 2 marked: mynorm (4b8fd7e0), mynorm (acea23bb), flashcore_v8 (93bde526)?';
+  const overlay = { kind: 'confirm' as const, question, commandId: 'cancel', subjects: [] };
+  const rows = messageRows({ ...START, ui: { ...START.ui, overlay } }, 80).map(rowText);
+  expect(rows.join(' ').replaceAll(/\s+/g, ' ').trim()).toBe(`${question} y yes any key no`);
+});
