@@ -1,5 +1,6 @@
 /** Every gate: verdict, value, target, distance, and the source of the value or the reason why there is none. */
 import { Verdict, type GateResult } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import { heading, tableOf, type Block, type Column } from '../blocks.ts';
 import { counted, formatInUnit, formatNumber, formatPercent } from '../numbers.ts';
 import { marked, piece, type Piece, type Role } from '../roles.ts';
@@ -34,7 +35,7 @@ const REPORT_COLUMNS: readonly Column<GateResult>[] = [
 const COUNTED = new Set(['CTAs', 'shapes', 'cases']);
 
 /** How far a count is from the one that is wanted. The unit of documentation counts the parts that are missing. */
-const OFF_WORDS: Record<string, string | undefined> = { parts: 'missing' };
+const OFF_WORDS: Record<string, string> = { parts: 'missing' };
 
 function amountText(distance: number, { target, unit }: Pick<GateResult, 'target' | 'unit'>): string {
   // A percentage of a percentage would be taken for the difference of the two.
@@ -51,7 +52,8 @@ function distanceText({ value, target, comparison, unit }: GateResult): string {
   const distance = value - target;
   if (distance === 0) return comparison === '==' || comparison === '=' ? 'met' : 'at limit';
   const isLeast = comparison.startsWith('>');
-  if (comparison.startsWith('=')) return `${formatInUnit(Math.abs(distance), unit)} ${OFF_WORDS[unit] ?? 'off'}`;
+  if (comparison.startsWith('='))
+    return `${formatInUnit(Math.abs(distance), unit)} ${entryOf(OFF_WORDS, unit) ?? 'off'}`;
   const amount = amountText(Math.abs(distance), { target, unit });
   if (distance > 0 === isLeast) return `${amount} spare`;
   return `${amount} ${isLeast ? 'short' : 'over'}`;

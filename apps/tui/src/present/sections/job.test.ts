@@ -278,3 +278,13 @@ test('a benchmark whose speed was not judged says so in its last line', () => {
     last(JobKind.EXPERIMENT, NOT_JUDGED),
   ]).toEqual(['PASSED, SPEED NOT JUDGED', 'PASSED', 'PASSED, SPEED NOT JUDGED', 'PASSED', 'PASSED']);
 });
+
+test('what documentation lacks is missing, and what is left to do is left before accepting', () => {
+  const gate = create(GateResultSchema, {
+    ...{ title: 'Documentation', verdict: Verdict.NOT_JUDGED, level: 'hard', unit: 'parts' },
+    ...{ value: 1, comparison: '==', target: 0 },
+  });
+  const [title, , row] = plainLines(gatesBlocks([gate]), PLAIN);
+  expect(title).toBe('Gates  0 of 1 hard gate passed, 1 to do before accepting');
+  expect(row).toContain('1 part missing');
+});
