@@ -110,3 +110,16 @@ test('a case of few rows is not said to have an error over more', () => {
     [message([5n, 333n]), message([64n, 333n]), message([333n])].map((text) => /but (over .*?) the/.exec(text)?.[1]),
   ).toEqual(['over 5 rows', 'over 16 rows', 'over a row']);
 });
+
+test('an output of four dimensions whose rows are heads is not described by b, h, s and d', () => {
+  const message = (outputDims: bigint[]): string => {
+    const at = { batch: 1, head: 0, row: 0, column: 55, got: 1, want: 2 };
+    const figures = { mismatches: 1, nanCount: 0, infCount: 0, unwrittenCount: 0, elements: 8n, maxAbsError: 1 };
+    const output = { name: 'O', figures: { ...figures, worst: at, firstMismatches: [at], errorMap: { outputDims } } };
+    const report = { outputs: [output as unknown as OutputReport], modified: [], straying: 0, isAttention: true };
+    return caseFindings(report as unknown as CaseReport, parseShape('B=7,H=4,S=1,D=64'))[0]!.message;
+  };
+  // [B, H, S, D] and [B, S, H, D].
+  expect(message([7n, 4n, 1n, 64n])).toContain(' at b1 h0 s0 d55 ');
+  expect(message([7n, 1n, 4n, 64n])).toContain(' at O[1, 0, 0, 55] ');
+});

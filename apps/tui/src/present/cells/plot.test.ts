@@ -265,3 +265,13 @@ test('a cell of an error map has a power of two of blocks, so that it divides ti
   const rows = [4, 8, 14, 20, 30, 66].map((height) => blocksInCell(data, { width: 60, height }).rows);
   expect(rows).toEqual([32, 16, 8, 4, 4, 1]);
 });
+
+test('the values of an axis have the unit of the median above it', () => {
+  const data = { low: 610.3, binWidth: 250, counts: [3, 1, 1], underflow: 0, overflow: 0 };
+  const axis = (marks?: { label: string; value: number }[]): string =>
+    lines(histogram(data, { width: 40, height: 5, ...(marks && { marks }) }))
+      .at(-1)!
+      .trim();
+  expect(axis([{ label: 'p50', value: 690.2 }])).toMatch(/^610\.3 us .*1,?360(\.\d)? us$/);
+  expect(axis()).toMatch(/ms$/);
+});

@@ -106,12 +106,10 @@ export function comparisonBlocks(comparison: ComparisonResult): Block[] {
     facts(champion && fact('champion', buildText(champion)), candidate && fact('candidate', buildText(candidate))),
     ...sharedBlocks(shapes.map(({ shape }) => shape)),
     ...(shapes.length === 0 ? [] : [tableOf(pairColumns(shapes), shapes.map(pairsOf))]),
-    ...shapes.map((shape, index) =>
-      facts(
-        fact(caseText(shape.shape), MODE_WORDS[shape.mode], 'title'),
-        ...withoutFacts(factsOf[index] ?? [], shared),
-      ),
-    ),
+    ...shapes.flatMap((shape, index) => {
+      const own = withoutFacts(factsOf[index] ?? [], shared);
+      return own.length === 0 ? [] : [facts(fact(caseText(shape.shape), MODE_WORDS[shape.mode], 'title'), ...own)];
+    }),
     ...(shared.length === 0 ? [] : [facts(fact('all', counted(shapes.length, 'shape'), 'title'), ...shared)]),
     facts(fact('rule', ruleText(comparison))),
     notice(comparisonAnswer(comparison), role, mark),

@@ -61,7 +61,7 @@ const OTHER_CELLS = 24;
 function shapeColumns(experiments: readonly ExperimentSummary[], width: number): Column<ExperimentSummary>[] {
   const axes = caseColumns(experiments, { shape: shownCase, width: width - OTHER_CELLS });
   if (axes.some(({ align }) => align === 'right')) return axes;
-  return [{ title: 'shape', cell: (experiment) => run(shownShape(experiment), 'dim') }];
+  return [{ title: 'shape', shrinkTo: 16, cell: (experiment) => run(shownShape(experiment), 'dim') }];
 }
 
 const historyColumns = (
