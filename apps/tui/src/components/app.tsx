@@ -1,9 +1,7 @@
 import { useEffect, useRef, useSyncExternalStore, useCallback } from 'react';
 import { useApp, useInput, usePaste, useStdout, useWindowSize, useStdin } from 'ink';
 import type { KeyContext } from '../keys/handler.ts';
-import { pastePlainText, pressKey } from '../keys/dispatch.ts';
-import { keyNames } from '../keys/key-name.ts';
-import { hasKey } from '../keymap/commands.ts';
+import { pastePlainText, pressedKeys, pressKey } from '../keys/dispatch.ts';
 import { pressMouse } from '../keys/move-keys.ts';
 import type { jobControl, JobControl, JobControlOptions } from '../terminal/job-control.ts';
 import { type TerminalGuard, MOUSE_OFF, MOUSE_ON, mouseEvents, type MouseEvent } from '../terminal/modes.ts';
@@ -122,7 +120,7 @@ export function App({ context: given, theme, inline = false }: AppProps) {
   );
   useMouse(hasMouse && !inline, (event) => pressMouse(event, context));
   useInput((input, key) => {
-    for (const name of keyNames(input, key, (each) => hasKey(each, store.state))) {
+    for (const name of pressedKeys(input, key, context)) {
       // These keys were read together with the key that opened the editor. They can't be passed on to it, and have no
       // meaning here.
       if (lent.current) return;

@@ -47,6 +47,11 @@ function pinHint(state: AppState): string {
   return chosenJob(state) === state.ui.pinned ? 'unpin' : 'pin';
 }
 
+function faultyHint(state: AppState): string {
+  if (inKernels(state)) return 'faulty';
+  return state.ui.faulty ? 'no faulty' : '';
+}
+
 /** The filter of the list on the screen; empty if there is no filter or no list. */
 function filterOf(state: AppState): string {
   const list = filteredList(state);
@@ -296,7 +301,7 @@ export const JOB_COMMANDS = [
     keys: ['F'],
     group: 'jobs',
     help: 'In 7: show faulty kernels too',
-    hint: (state) => (inKernels(state) ? 'faulty' : state.ui.faulty ? 'no faulty' : ''),
+    hint: faultyHint,
     when: ({ ui }) => ui.view === 'kernels',
     whyNot: '7 lists the kernels; there F adds those that are faulty on purpose',
   },

@@ -1,6 +1,7 @@
 /** Passes a pressed key to the open prompt or, without a prompt, executes its command. */
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
+import type { Key } from 'ink';
 import { errorText } from '@flashcore/shared/text';
 import type { Store } from '../session/store.ts';
 import type { Overlay } from '../state/app-state.ts';
@@ -14,6 +15,7 @@ import {
   type Command,
   type CommandId,
   type PROGRAM_COMMANDS,
+  hasKey,
 } from '../keymap/commands.ts';
 import { pressInCopy, COPY_HANDLERS } from './copy-keys.ts';
 import { logCommand, logJobCommand, openCommandLog, pressInCommandLog } from './command-log-keys.ts';
@@ -21,7 +23,7 @@ import { pressInDecision } from './decision-keys.ts';
 import { pressInForm } from './form-keys.ts';
 import type { KeyContext, Handler, HandlersOf } from './handler.ts';
 import { JOB_HANDLERS, MARK_HANDLERS } from './job-keys.ts';
-import { editedText, typedCharacter } from './key-name.ts';
+import { editedText, keyNames, typedCharacter } from './key-name.ts';
 import { WATCH_LABEL } from '../state/selectors.ts';
 import { completeFolder, expandHome } from '../watch/complete-path.ts';
 import { isFolder } from '../watch/follow-source.ts';
@@ -87,6 +89,10 @@ const HANDLERS: Record<CommandId, Handler> = {
   ...COPY_HANDLERS,
   ...PROGRAM_HANDLERS,
 };
+
+/** Names of the keys that Ink reports as one; see keyNames(). */
+export const pressedKeys = (input: string, key: Key, { store }: KeyContext): string[] =>
+  keyNames(input, key, (name) => hasKey(name, store.state));
 
 /** Executes the command that `key` has now, or shows why it has none. Unknown keys do nothing. */
 export function pressKey(key: string, context: KeyContext): void {
@@ -220,8 +226,8 @@ function pressInListFilter(key: string, { list, text }: OverlayOf<'list-filter'>
 function pressInNewKernel(key: string, overlay: OverlayOf<'new-kernel'>, context: KeyContext): void {
   if (key === 'escape') return close(context);
   if (key === 'enter') return overlay.text === '' ? undefined : void makeKernel(overlay, context);
-  const { problem: _, ...asked } = overlay;
-  context.store.dispatch({ type: 'overlay', overlay: { ...asked, text: editedText(overlay.text, key) } });
+  const { kind, from, text } = overlay;
+  context.store.dispatch({ type: 'overlay', overlay: { kind, from, text: editedText(text, key) } });
 }
 
 /** Makes the copy and moves the cursor of view 7 to it. The prompt stays open if that fails, to correct the name. */

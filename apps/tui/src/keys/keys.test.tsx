@@ -311,7 +311,7 @@ test('N in view 7 makes a copy under the typed name and moves the cursor to it; 
 });
 
 test('N on a problem copies its first kernel, and shows the copy among the kernels', async () => {
-  await IN_PROBLEMS.stage();
+  IN_PROBLEMS.stage();
   const made: string[][] = [];
   terminal.onNewKernel((...asked) => {
     made.push(asked);

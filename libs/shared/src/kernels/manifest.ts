@@ -2,7 +2,7 @@
  * kernel.yaml describes a kernel: its properties, its inputs, and its launches. It is data only, so adding a kernel
  * touches no TypeScript.
  */
-import { existsSync, readdirSync, realpathSync } from 'node:fs';
+import { realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { FlashcoreError } from '../contract/errors.ts';
@@ -12,7 +12,6 @@ import { FindingKind, KernelSchema, type Kernel, type SourceFile } from '../gene
 import { compileExpressions } from './manifest-expressions.ts';
 import type { Manifest } from './manifest-model.ts';
 import { tensorParameters } from './manifest-value.ts';
-import { mayBeSource } from './source-tree.ts';
 import { isCubinSource, isPtxSource, isTritonSource, manifestSchema, type RawManifest } from './manifest-schema.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import { DeadlinePassed, withinDeadline } from '../text/deadline.ts';
@@ -150,21 +149,6 @@ export function readManifestText(folder: string, path: string): string {
     { path },
     `${path}: wanted a ${MANIFEST_FILE}, found a link to another file: put the manifest in its place`,
   );
-}
-
-/**
- * Checks that a kernel's folder has the source that its manifest names. Errors: INVALID_MANIFEST with the manifest's
- * line.
- */
-export function requireSource(folder: string, { path, source }: Pick<Manifest, 'path' | 'source'>): void {
-  if (existsSync(join(folder, source))) return;
-  const file = parseYamlFile(readManifestText(folder, path), path, manifestSchema);
-  const sources = readdirSync(folder)
-    .filter((name) => mayBeSource(name) && !/\.(md|yaml)$/.test(name))
-    .toSorted();
-  const remedy =
-    didYouMean(source, sources) || (sources.length === 0 ? ': it has no source' : `: it has ${sources.join(', ')}`);
-  throw file.refuse([{ key: ['source'], message: `wanted a file of the kernel's folder, found "${source}"${remedy}` }]);
 }
 
 const findingNamed = (name: 'NONE' | EnumName<typeof FindingKind>): FindingKind =>

@@ -108,16 +108,22 @@ function promptRows(overlay: Prompt, width: number): Row[] {
 
 function promptRow(overlay: Exclude<Prompt, { kind: 'confirm' }>, width: number): Row {
   const label = labelOf(overlay);
-  const names: Row =
-    overlay.kind === 'watch-folder'
-      ? [run(overlay.names.map((name) => `  ${name}`).join(''), 'dim'), run(`  ${overlay.problem ?? ''}`, 'warn')]
-      : overlay.kind === 'new-kernel'
-        ? [run(`  ${overlay.problem ?? ''}`, 'warn')]
-        : [];
   return fitRow(
-    [run(label, 'key'), run(lastCells(overlay.text, width - label.length - 2)), run('█', 'accent'), ...names],
+    [
+      run(label, 'key'),
+      run(lastCells(overlay.text, width - label.length - 2)),
+      run('█', 'accent'),
+      ...remarkOf(overlay),
+    ],
     width,
   );
+}
+
+/** Completions of the text, and the problem with it. */
+function remarkOf(overlay: Exclude<Prompt, { kind: 'confirm' }>): Row {
+  if (overlay.kind !== 'watch-folder' && overlay.kind !== 'new-kernel') return [];
+  const names = overlay.kind === 'watch-folder' ? overlay.names : [];
+  return [run(names.map((name) => `  ${name}`).join(''), 'dim'), run(`  ${overlay.problem ?? ''}`, 'warn')];
 }
 
 function labelOf(overlay: Exclude<Prompt, { kind: 'confirm' }>): string {
