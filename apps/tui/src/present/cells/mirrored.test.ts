@@ -56,3 +56,10 @@ test('any two histograms fill exactly the given size and show every count above 
     { numRuns: 200 },
   );
 });
+
+test('two samples are no wall of blocks', () => {
+  const few = { low: 50, binWidth: 1, counts: [2], underflow: 0, overflow: 0 };
+  const rows = mirroredHistogram({ upper: few, lower: few }, { width: 20, height: 26, medians: [50, 50] }).map(rowText);
+  expect(rows.filter((row) => /[▀█]/.test(row))).toHaveLength(8);
+  expect(rows.filter((row) => row.startsWith('2│'))).toEqual(Array.from({ length: 2 }, () => `2│${'█'.repeat(18)}`));
+});

@@ -24,7 +24,8 @@ interface MirroredSize {
 /**
  * Exactly `height` rows of `width` cells (at least 4): bars, the axis with both medians marked, bars, and the axis
  * values, with an axis of counts at the left. Both sides have the same bins, at least as wide as the wider of the two
- * and as a cell. Each side is scaled to its own highest bar.
+ * and as a cell. Each side is scaled to its own highest bar,
+ * but a sample has at most two rows.
  */
 export function mirroredHistogram({ upper, lower }: Mirrored, { width, height, medians }: MirroredSize): Row[] {
   const { bins, above, below, countCells, cells } = layout({ upper, lower }, width);
@@ -47,9 +48,15 @@ export function mirroredHistogram({ upper, lower }: Mirrored, { width, height, m
       run(text, side.role),
     ]);
   return [
-    ...counted(barsOf(columns(above), rowsAbove, UP).toReversed(), above, { role: 'bar', highest: 0 }),
+    ...counted(barsOf(columns(above), rowsAbove, UP).toReversed(), above, {
+      role: 'bar',
+      highest: rowsAbove - rowsOf(above, rowsAbove),
+    }),
     [run(`${'0'.padStart(countCells - 1)}┼`, 'axis'), run(axis, 'axis')],
-    ...counted(barsOf(columns(below), rowsBelow, DOWN), below, { role: 'barAlternative', highest: rowsBelow - 1 }),
+    ...counted(barsOf(columns(below), rowsBelow, DOWN), below, {
+      role: 'barAlternative',
+      highest: rowsOf(below, rowsBelow) - 1,
+    }),
     [run(' '.repeat(countCells)), run(axisValues(bins.low, bins.low + bins.span, cells), 'dim')],
   ];
 }
@@ -114,9 +121,19 @@ function binned({ low, binWidth, counts }: HistogramData, bins: Bins): number[] 
   return result;
 }
 
+/** A sample has at most this many rows, so that two samples are no wall of blocks. */
+const ROWS_PER_SAMPLE = 2;
+
+/** The count that would fill `height` rows. */
+const fullCount = (counts: readonly number[], height: number): number => Math.max(...counts, height / ROWS_PER_SAMPLE);
+
+/** Rows of the highest bar. */
+const rowsOf = (counts: readonly number[], height: number): number =>
+  Math.max(1, Math.ceil((height * Math.max(...counts)) / fullCount(counts, height)));
+
 /** Rows of bars, starting at the axis. Every count above 0 is visible. */
 function barsOf(columns: readonly number[], height: number, blocks: readonly string[]): string[] {
-  const most = Math.max(...columns, Number.EPSILON);
+  const most = fullCount(columns, height);
   const eighths = columns.map((count) => (count === 0 ? 0 : Math.max(1, Math.round((count / most) * height * 8))));
   return Array.from({ length: height }, (_, row) =>
     eighths.map((level) => blocks[Math.max(0, Math.min(8, level - row * 8))] ?? ' ').join(''),
