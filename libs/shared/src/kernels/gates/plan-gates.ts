@@ -192,7 +192,7 @@ function requirementTexts({ inputs, accumulate, multipleOf, causal, toggle }: Re
     ...(inputs ? [`inputs ${inputs.join(' or ')}`] : []),
     ...(accumulate ? [`accumulation in ${accumulate}`] : []),
     ...(multipleOf && isAttention ? [`S and D multiples of ${multipleOf}, or masked`] : []),
-    ...(causal && isAttention ? ['causal shapes handled'] : []),
+    ...(causal && isAttention ? ['a launch for causal shapes'] : []),
     ...(toggle ? ['tensor cores can be turned off, or the manifest says why not'] : []),
   ];
 }
