@@ -4,7 +4,7 @@ import { CompileProgress } from './compile-progress.ts';
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-test('long compilations are told with what is left, how many are done and the time', async () => {
+test('while compilations take long, a line says which are left, how many are done, and the time', async () => {
   const said: string[] = [];
   const progress = new CompileProgress({ say: (text) => said.push(text), everyMs: 10_000 });
   const compilations = ['emulator.so', 'judge.so', 'known.so'].map((name) => {
@@ -25,7 +25,7 @@ test('long compilations are told with what is left, how many are done and the ti
   ]);
 });
 
-test('nothing is told of compilations that were in the cache, and a failed one is counted as ended', async () => {
+test('compilations from the cache print nothing, and a failed one counts as done', async () => {
   const said: string[] = [];
   const progress = new CompileProgress({ say: (text) => said.push(text), everyMs: 10_000 });
   await progress.follow('a.so', Promise.resolve(1));

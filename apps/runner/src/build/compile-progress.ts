@@ -9,7 +9,7 @@ interface CompileProgressParts {
 export class CompileProgress {
   readonly #say: (text: string) => void;
   readonly #everyMs: number;
-  /** Names of the compilations that have not ended, in order of their start. */
+  /** Names of the running compilations, the earliest first. */
   readonly #open: string[] = [];
   #count = 0;
   #startedAt = 0;

@@ -51,7 +51,7 @@ test('what all failing shapes share and no passing one has is said, whatever the
   ]);
 });
 
-test('two causes are told apart, and a pattern that a passing shape breaks is not claimed', () => {
+test('two causes are both named, and a cause that a passing shape has, too, is not', () => {
   expect([
     text('1x8x512x64 !1x8x512x64c !2x8x512x64c 1x4x128x64', [probe('1x2x333x64', '!a b'), probe('1x4x128x64', 'a b')]),
     text('1x8x512x64 !1x8x512x64c 2x8x512x64c !1x4x128x64'),

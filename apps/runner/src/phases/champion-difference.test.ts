@@ -41,7 +41,7 @@ const differing = (candidate: string) => ({
   comparison: undefined,
 });
 
-test('the names of a copy and its indentation are no changes', () => {
+test('renamed entries and new indentation do not count as changes of a copy', () => {
   const copy = SOURCE.replace('  __syncthreads', '      __syncthreads').replace(
     '                                half',
     ' half',

@@ -51,7 +51,7 @@ test('scattered loads and idle lanes have rules of their own', () => {
   expect(countedAdvice(launch(counts), PRODUCTS).map(({ rule }) => rule)).toEqual(['idle lanes', 'scattered loads']);
 });
 
-test('a product of matrices on the fp32 units is told of tensor cores, with all the lines that multiply', () => {
+test('advice for a matrix product on the fp32 units names tensor cores and every line that multiplies', () => {
   const counts = { instructions: 100, fma: 70 };
   const lines = { 'k.cu:61': { fma: 35 }, 'k.cu:70': { fma: 35 } };
   expect(countedAdvice(launch(counts, lines), PRODUCTS)).toEqual([

@@ -50,7 +50,7 @@ const rowOf = ({ label, parameters }: ResolvedVariant): TunedVariant =>
     verified: Verdict.NOT_MEASURED,
   });
 
-/** The resources of the entries that the shapes launch. */
+/** Registers, shared memory, spills and CTAs per SM of a variant, over the entries that the shapes launch. */
 function resourcesOf(
   entries: KernelBuild['result']['entries'],
 ): Pick<TunedVariant, 'registers' | 'smemBytes' | 'spillBytes' | 'ctasPerSm'> {

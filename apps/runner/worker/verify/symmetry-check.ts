@@ -127,7 +127,7 @@ class SymmetricCase {
     return this.symmetries.includes(symmetry) && extent > 1 && this.#kind.tensors.some(isInput);
   }
 
-  /** The first element that is not what the symmetry promises; undefined if there is none. */
+  /** The first element that breaks the symmetry; undefined if it holds. */
   async faultOf(symmetry: ProblemSymmetry): Promise<CheckedSymmetry['fault']> {
     this.#options.onCase?.(`symmetries ${this.name}`);
     const { inputs, answers } = await (this.#unchanged ??= this.#computeUnchanged());
