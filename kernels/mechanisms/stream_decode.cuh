@@ -44,6 +44,12 @@ struct Cache {
   }
 };
 
+// A team's share of a sequence: `taken` of its `rounds` rounds, after the first `done`. The sequence begins at round
+// `first` of the line.
+struct TeamShare {
+  int sequence, done, taken, rounds, first;
+};
+
 // All keys of all sequences as one line of rounds of ROUND keys, the same for every stripe. A sequence without keys has a
 // round, too, so that its output is written. Teams of CTAs, with one CTA for each stripe of a sequence, divide the line
 // evenly. The heads of a team read neighbouring memory at the same time, which suits DRAM.
@@ -59,7 +65,10 @@ struct Line {
     return max(1, (length - cache.first_key(length) + ROUND - 1) / ROUND);
   }
 
-  __device__ __forceinline__ explicit Line(const Cache& cache) : cache(cache) {
+  __device__ __forceinline__ explicit Line(const Cache& cache) : Line(cache, int(gridDim.x)) {}
+
+  // For a launch that follows that of `ctas` CTAs.
+  __device__ __forceinline__ Line(const Cache& cache, int ctas) : cache(cache) {
     int sum = 0, least = INT_MAX, most = 0;
     for (int sequence = threadIdx.x % WARP; sequence < cache.sequences; sequence += WARP) {
       const int own = rounds_of(sequence);
@@ -68,7 +77,7 @@ struct Line {
     }
     rounds = __reduce_add_sync(0xffffffffu, sum);
     least = __reduce_min_sync(0xffffffffu, least), most = __reduce_max_sync(0xffffffffu, most);
-    const int most_teams = int(gridDim.x) / cache.stripes;
+    const int most_teams = ctas / cache.stripes;
     teams = min(most_teams, rounds);
     // Merging parts takes about as long as this many rounds.
     constexpr int MERGE = 3;
@@ -112,6 +121,34 @@ struct Line {
         return base + found;
       }
       first += __shfl_sync(0xffffffffu, end, WARP - 1);
+    }
+  }
+
+  // The first round of a sequence.
+  __device__ __forceinline__ int first_round_of(int sequence) const {
+    int before = 0;
+    for (int other = threadIdx.x % WARP; other < sequence; other += WARP) before += rounds_of(other);
+    return __reduce_add_sync(0xffffffffu, before);
+  }
+
+  // Calls attend(TeamShare) for each sequence of which the team has rounds.
+  template <class Attend>
+  __device__ __forceinline__ void each_share(int team, Attend attend) const {
+    if (team >= teams) return;
+    int round = 0, first = 0, sequence = team, stop = 0;
+    if (whole) {
+      stop = rounds_of(team);
+    } else {
+      round = first_round(team), stop = first_round(team + 1);
+      sequence = sequence_of(round, first);
+    }
+    while (true) {
+      const int own = rounds_of(sequence), done = round - first, taken = min(own - done, stop - round);
+      attend(TeamShare{sequence, done, taken, own, first});
+      round += taken;
+      if (round == stop) return;
+      first = round;  // the next sequence's; this one is complete, or the team would have stopped
+      ++sequence;
     }
   }
 };
@@ -229,28 +266,36 @@ struct Quad {
   }
 };
 
-// Sums the parts of a stripe from consecutive teams' CTAs, or from every GROUP-th of them, in order. Each thread passes
-// four columns to give(row, quad, Quad). Eight parts are loaded at a time.
+// The sum of four columns of a row over the parts of consecutive teams' CTAs, or of every GROUP-th of them, in order.
+// Eight parts are loaded at a time.
+template <class T>
+__device__ __forceinline__ Quad sum_of_parts(const Cache& cache, int row, int quad, int first_cta, int parts,
+                                             bool begun_here, int ctas_apart, bool of_groups) {
+  constexpr int AT_ONCE = 8;
+  Quad sum;
+  for (int first = 0; first < parts; first += AT_ONCE) {
+    float4 O[AT_ONCE];
+    float2 max_and_sum[AT_ONCE];
+#pragma unroll
+    for (int c = 0; c < AT_ONCE; ++c) {
+      const int at = min(first + c, parts - 1);
+      const Part<T> part(cache, first_cta + at * ctas_apart, begun_here && at == 0, of_groups);
+      max_and_sum[c] = part.max_and_sum[row];
+      O[c] = reinterpret_cast<const float4*>(part.O + row * T::HEAD_DIM)[quad];
+    }
+    sum.add(O, max_and_sum, parts - first);
+  }
+  return sum;
+}
+
+// Sums the parts of a stripe. Each thread passes four columns to give(row, quad, Quad).
 template <class T, class Give>
 __device__ __forceinline__ void sum_parts(const Cache& cache, int rows, int first_cta, int parts, bool begun_here,
                                           int ctas_apart, bool of_groups, Give give) {
-  constexpr int QUADS = T::HEAD_DIM / 4, AT_ONCE = 8;
+  constexpr int QUADS = T::HEAD_DIM / 4;
   for (int i = threadIdx.x; i < rows * QUADS; i += T::THREADS) {
     const int row = i / QUADS, quad = i % QUADS;
-    Quad sum;
-    for (int first = 0; first < parts; first += AT_ONCE) {
-      float4 O[AT_ONCE];
-      float2 max_and_sum[AT_ONCE];
-#pragma unroll
-      for (int c = 0; c < AT_ONCE; ++c) {
-        const int at = min(first + c, parts - 1);
-        const Part<T> part(cache, first_cta + at * ctas_apart, begun_here && at == 0, of_groups);
-        max_and_sum[c] = part.max_and_sum[row];
-        O[c] = reinterpret_cast<const float4*>(part.O + row * T::HEAD_DIM)[quad];
-      }
-      sum.add(O, max_and_sum, parts - first);
-    }
-    give(row, quad, sum);
+    give(row, quad, sum_of_parts<T>(cache, row, quad, first_cta, parts, begun_here, ctas_apart, of_groups));
   }
 }
 
@@ -523,38 +568,25 @@ __device__ __forceinline__ void decode(const Cache& cache) {
   }
 
   const Line<ROUND> line(cache);
-  if (team >= line.teams) return;
-  int round = 0, first = 0, stop;
-  if (line.whole) {
-    stripe.sequence = team;
-    stop = line.rounds_of(team);
-  } else {
-    round = line.first_round(team), stop = line.first_round(team + 1);
-    stripe.sequence = line.sequence_of(round, first);
-  }
-  while (true) {
-    const int rounds = line.rounds_of(stripe.sequence), done = round - first, taken = min(rounds - done, stop - round);
-    const int length = cache.lengths[stripe.sequence], kv_begin = cache.first_key(length) + done * ROUND;
+  line.each_share(team, [&](const TeamShare& share) {
+    stripe.sequence = share.sequence;
+    const int length = cache.lengths[share.sequence], kv_begin = cache.first_key(length) + share.done * ROUND;
     attend<T>(
-        cache, stripe, {kv_begin, min(length, kv_begin + taken * ROUND), warp, T::WARPS_KV}, [=] { return length; },
-        done == 0, smem, own);
-    if (taken == rounds) {
+        cache, stripe, {kv_begin, min(length, kv_begin + share.taken * ROUND), warp, T::WARPS_KV},
+        [=] { return length; }, share.done == 0, smem, own);
+    if (share.taken == share.rounds) {
       merge_warps<T>(own, stripe.rows, smem, warp, lane, store);
     } else {
-      const Part<T> part(cache, cta, done == 0, false);
+      const Part<T> part(cache, cta, share.done == 0, false);
       merge_warps<T>(own, stripe.rows, smem, warp, lane, [&](int row, int quad, const Quad& sum) {
         part.write(row, quad, sum.O, sum.row_max, sum.row_sum);
       });
-      const int first_team = line.team_of(first);
+      const int first_team = line.team_of(share.first);
       merge<T>(cache, stripe, index, first_team * cache.stripes + index,
-               line.team_of(first + rounds - 1) - first_team + 1, team - first_team, store);
+               line.team_of(share.first + share.rounds - 1) - first_team + 1, team - first_team, store);
     }
-    round += taken;
-    if (round == stop) return;
-    first = round;  // the next sequence's; this one is complete, or the CTA would have stopped
-    ++stripe.sequence;
     __syncthreads();  // shared memory may be overwritten
-  }
+  });
 }
 
 }  // namespace stream_decode

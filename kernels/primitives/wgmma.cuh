@@ -111,5 +111,8 @@ WGMMA_OF_SMEM(wgmma_m64n64k16_ss, 64, 32, "%32", "%33", "%34", "0, 0")
 WGMMA_OF_SMEM(wgmma_m64n80k16_ss, 80, 40, "%40", "%41", "%42", "0, 0")
 WGMMA_OF_SMEM(wgmma_m64n128k16_ss, 128, 64, "%64", "%65", "%66", "0, 0")
 
+// A is in shared memory, K-major, and B is MN-major.
+WGMMA_OF_SMEM(wgmma_m64n256k16_ss_bt, 256, 128, "%128", "%129", "%130", "0, 1")
+
 // A and B are in shared memory, MN-major.
 WGMMA_OF_SMEM(wgmma_m64n64k16_ss_atbt, 64, 32, "%32", "%33", "%34", "1, 1")

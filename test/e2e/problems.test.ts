@@ -19,6 +19,7 @@ const KERNELS = [
   'decode_hopper_paged',
   'varlen_rows',
   'mla_rows',
+  'mla_hopper',
   'merge_rows',
   'selected_rows',
   'backward_rows',

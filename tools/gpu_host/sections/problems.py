@@ -19,6 +19,7 @@ EXAMPLES = [
     "backward_mma",
     "backward_hopper",
     "mla_rows",
+    "mla_hopper",
     "selected_rows",
     "merge_rows",
     "rmsnorm",
