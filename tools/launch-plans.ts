@@ -1,12 +1,13 @@
 /**
  * Draws shapes and prints the launches that kernels make for them, as JSON for programs of tools/gpu_host/programs:
- * attention_rivals.py; backward_rivals.py for kernels of attention_backward; decode_rivals.py for kernels that decode:
+ * attention_rivals.py; backward_rivals.py for kernels of attention_backward; decode_rivals.py for kernels that decode,
+ * and mla_rivals.py for those of mla_decode:
  *
  *   node --experimental-transform-types tools/launch-plans.ts --seed 7 --shapes 80 kernels/flashcore_v12
  *
  * With --forms, draws windows, sinks and capped logits as in models. With --wide, draws head dimensions other than 64
- * and 128. With --decode, draws caches and 1 to 8 queries of each sequence. With --shape, uses the given shapes in fp16
- * and bf16 and draws none. A kernel that does not support a shape has no plan for it.
+ * and 128. With --decode, draws caches and 1 to 8 queries of each sequence; with --mla, caches of latent vectors. With
+ * --shape, uses the given shapes in fp16 and bf16 and draws none. A kernel that does not support a shape has no plan.
  */
 import { parseArgs } from 'node:util';
 import {
@@ -69,6 +70,9 @@ const DECODE_HEADS = [
   [8, 1, 128],
 ] as const;
 const MOST_CACHE_BYTES = 12e9;
+/** Heads of DeepSeek-V3 on one, two, four and eight GPUs. */
+const MLA_HEADS = [128, 64, 32, 16] as const;
+const MLA_ROW_BYTES = 2 * 576;
 /** Rows of a page, for kernels of a paged cache. */
 const PAGE = 16;
 
@@ -81,6 +85,7 @@ const { values, positionals } = parseArgs({
     forms: { type: 'boolean', default: false },
     wide: { type: 'boolean', default: false },
     decode: { type: 'boolean', default: false },
+    mla: { type: 'boolean', default: false },
   },
 });
 
@@ -132,6 +137,16 @@ function drawDecode(): { text: string; dtype: 'fp16' | 'bf16' } {
   }
 }
 
+/** Draws the last queries of sequences that all fill a cache of latent vectors, in pages of 64. */
+function drawMla(): { text: string; dtype: 'fp16' | 'bf16' } {
+  for (;;) {
+    const [H, S] = [oneOf(MLA_HEADS), oneOf([1, 1, 1, 2])];
+    const [B, Skv] = [between(1, 512), between(8, 131072)];
+    if (B * Skv * MLA_ROW_BYTES > MOST_CACHE_BYTES) continue;
+    return { text: `B=${B},H=${H},S=${S},Skv=${Skv},page=64`, dtype: oneOf(['fp16', 'bf16']) };
+  }
+}
+
 /** Resolves a kernel in a dtype for an H100 or H200. Undefined if the kernel does not support the dtype. */
 function resolvedFor(manifest: Manifest, dtype: string): ResolvedVariant | undefined {
   if (dtype === 'bf16' && !Object.hasOwn(manifest.parameters, 'BF16')) return undefined;
@@ -146,7 +161,8 @@ const given = values.shape.flatMap((text) => [
   { text, dtype: 'bf16' as const },
 ]);
 const drawForms = values.forms ? drawForm : draw;
-const drawOne = values.decode ? drawDecode : drawForms;
+const drawCache = values.mla ? drawMla : drawDecode;
+const drawOne = values.decode || values.mla ? drawCache : drawForms;
 const drawn = given.length > 0 ? given : Array.from({ length: Number(values.shapes) }, drawOne);
 const shapes = drawn.map(({ text, dtype }) => {
   const plans = kernels.flatMap(({ folder, manifest }) => {

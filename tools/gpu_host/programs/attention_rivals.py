@@ -93,21 +93,25 @@ class Kernel:
         self.driver.call("cuFuncSetAttribute", entry, 8, launch["sharedBytes"])
         kept = [self.argument(argument, tensors) for argument in launch["arguments"]]
         arguments = (ctypes.c_void_p * len(kept))(*[address for address, _ in kept])
-        attribute = ctypes.create_string_buffer(72)
-        if "cluster" in launch:
-            # 4: CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION; its value starts at byte 8.
-            ctypes.c_uint.from_buffer(attribute, 0).value = 4
-            for axis, extent in enumerate(launch["cluster"]):
-                ctypes.c_uint.from_buffer(attribute, 8 + 4 * axis).value = extent
+        # The values start at byte 8. 4: CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 6: CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_…
+        # STREAM_SERIALIZATION.
+        wanted = [(4, launch["cluster"])] if "cluster" in launch else []
+        if launch.get("programmatic"):
+            wanted.append((6, [1]))
+        attributes = ctypes.create_string_buffer(72 * 2)
+        for number, (identifier, values) in enumerate(wanted):
+            ctypes.c_uint.from_buffer(attributes, 72 * number).value = identifier
+            for at, value in enumerate(values):
+                ctypes.c_uint.from_buffer(attributes, 72 * number + 8 + 4 * at).value = value
         config = LaunchConfig(
             *launch["grid"],
             *launch["block"],
             launch["sharedBytes"],
             None,
-            ctypes.addressof(attribute),
-            int("cluster" in launch),
+            ctypes.addressof(attributes),
+            len(wanted),
         )
-        return config, entry, arguments, (kept, attribute)
+        return config, entry, arguments, (kept, attributes)
 
     def argument(self, argument, tensors):
         """The address of an argument, and the object that must live until the launch."""
