@@ -28,6 +28,7 @@ SAMPLES = 40
 def load(path):
     spec = importlib.util.spec_from_file_location(f"exported_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # torch.compile looks the module up by its name
     spec.loader.exec_module(module)
     return module
 
