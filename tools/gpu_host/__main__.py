@@ -9,7 +9,7 @@ stores the unchanged output of the programs it runs, and adds their command line
 import argparse
 
 from measurement import KERNELS, Measurement
-from sections import SECTIONS, TWO_GPUS
+from sections import SECTIONS, ON_REQUEST
 
 
 def names(text):
@@ -18,9 +18,9 @@ def names(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    one_gpu = [name for name in SECTIONS if name not in TWO_GPUS]
+    by_default = [name for name in SECTIONS if name not in ON_REQUEST]
     parser.add_argument("--out", required=True)
-    parser.add_argument("--sections", type=names, default=one_gpu, help=f"of {', '.join(SECTIONS)}")
+    parser.add_argument("--sections", type=names, default=by_default, help=f"of {', '.join(SECTIONS)}")
     parser.add_argument("--kernels", type=names, default=KERNELS)
     parser.add_argument(
         "--cheats", type=names, default=[], help="only these kernels of kernels/cheating or of the corpus"

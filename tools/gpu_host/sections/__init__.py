@@ -28,6 +28,7 @@ SECTIONS = {
         device.launch_options,
         nvidia_tools.sanitized,
         comparisons.aa,
+        comparisons.alarms,
         comparisons.ab,
         comparisons.clock,
         comparisons.busy,
@@ -55,4 +56,4 @@ SECTIONS = {
     )
 }
 # These sections run only on request.
-TWO_GPUS = ["several"]
+ON_REQUEST = ["alarms", "several"]

@@ -1,6 +1,8 @@
 """Whether comparisons and decisions are correct, and how much other work on the host changes them."""
 
 import json
+import random
+import re
 import shutil
 
 from measurement import CANONICAL, ROOT, shape_options
@@ -31,6 +33,107 @@ def aa(m):
     m.write("itself.json", rows)
 
 
+# Their launches take about 50 us, so that a further launch of about 1 us is no more than the planted slowdown.
+ALARM_KERNELS = ["flashcore_v10", "flashcore_v12", "flashcore_v9", "flashcore_v11", "flashcore_v8"]
+SHAPES_OF_A_JOB = 10
+JOBS_OF_A_KERNEL = 4
+PLANTED_KERNELS = 2
+PLANTED = 0.03
+# About as many blocks as the protocol takes until the interval is narrow.
+SAMPLES = ["--samples", "60"]
+ALARM_BELOW = 0.99
+# The slower copies launch this kernel after their own. A round takes about four cycles.
+DELAY = """
+extern "C" __global__ void planted_delay(int rounds) {
+  unsigned x = 1;
+  for (int i = 0; i < rounds; ++i) asm volatile("xor.b32 %0, %0, 5;" : "+r"(x));
+}
+"""
+
+
+def alarm_shapes(job):
+    """Shapes with different S, drawn with a seed of the job's. Larger ones would mostly be verified."""
+    draws = random.Random(20261201 + job)
+    return [f"{draws.choice(['2x8', '1x16', '4x4'])}x{s}x64" for s in draws.sample(range(1800, 2600), SHAPES_OF_A_JOB)]
+
+
+def alarms(m):
+    """
+    How often a comparison reports a slowdown where there is none, and how often it misses one of 3 %. Compares kernels
+    with themselves on drawn shapes, and two of them with copies that have a further launch, whose length is calibrated
+    for each shape. Takes half an hour; alarms.json has the rows of the jobs that have ended.
+    """
+    # Without PyTorch, because timing SDPA would take most of the time.
+    m.environment["FLASHCORE_PYTHON"] = "/bin/false"
+    rows = []
+    for job in range(JOBS_OF_A_KERNEL):
+        for index, kernel in enumerate(ALARM_KERNELS):
+            shapes = alarm_shapes(job)
+            document, _, _ = compared(m, (kernel, kernel), shapes, f"alarms.itself.{kernel}.{job}.json", *SAMPLES)
+            rows += alarm_rows(document, kernel, "itself")
+            if job == 0 and index < PLANTED_KERNELS:
+                hot_us = {
+                    each["shape"]["sequenceLength"]: each["latency"]["p50Us"]
+                    for each in document["result"]["variants"][0]["benchmarks"]
+                    if each["mode"].endswith("HOT")
+                }
+                slower = delayed_copy_of(m, kernel, hot_us)
+                planted, _, _ = compared(m, (slower, kernel), shapes, f"alarms.planted.{kernel}.json", *SAMPLES)
+                rows += alarm_rows(planted, kernel, "planted")
+            m.write("alarms.json", rows)
+            for kind in ("itself", "planted"):
+                ratios = [row["ratio"] for row in rows if row["kind"] == kind]
+                slower_count = sum(row["alarm"] for row in rows if row["kind"] == kind)
+                spread = f"{min(ratios):.4f} to {max(ratios):.4f}" if ratios else "-"
+                print(f"  {kind}: {slower_count} alarms in {len(ratios)} comparisons, ratios {spread}", flush=True)
+
+
+def alarm_rows(document, kernel, kind):
+    rows = []
+    for at in document["result"]["variants"][0]["comparison"]["shapes"]:
+        time, cycles = at.get("time"), at.get("cycles")
+        row = {"kernel": kernel, "kind": kind, "S": at["shape"]["sequenceLength"], "reason": at.get("reason")}
+        if time:
+            ratio = min(time["ratio"], cycles["ratio"] if cycles else time["ratio"])
+            row |= {"ratio": time["ratio"], "low": time["low"], "high": time["high"], "alarm": ratio < ALARM_BELOW}
+            rows.append(row)
+        else:
+            print(f"  not compared: {json.dumps(row)}", flush=True)
+    return rows
+
+
+def delayed_copy_of(m, kernel, hot_us):
+    """
+    Copies a kernel whose launch is followed by another one that takes PLANTED of its time. What the further launch
+    costs is measured with two lengths on one shape, and is linear in between.
+    """
+    folder = copy_of(m, kernel)
+    source, manifest = folder / f"{kernel}.cu", folder / "kernel.yaml"
+    source.write_text(source.read_text(encoding="utf8") + DELAY, encoding="utf8")
+    text = manifest.read_text(encoding="utf8")
+    at = re.search(r"^launches:\n((?:[ #].*\n)*)", text, re.MULTILINE).end()
+
+    def write(rounds):
+        launch = (
+            "  - entry: planted_delay\n    grid: [1, 1, 1]\n    block: [32, 1, 1]\n"
+            f'    arguments: [{{ int32: "{rounds}" }}]\n'
+        )
+        manifest.write_text(text[:at] + launch + text[at:], encoding="utf8")
+
+    length, measured_us = 1000, []
+    for rounds in (0, length):
+        write(rounds)
+        results = m.bench(str(folder), f"alarms.calibration.{kernel}.{rounds}.json", "--shape", CANONICAL)
+        measured_us.append(next(each["latency"]["p50Us"] for each in results if each["mode"].endswith("HOT")))
+    results = m.bench(kernel, f"alarms.calibration.{kernel}.json", "--shape", CANONICAL)
+    own_us = next(each["latency"]["p50Us"] for each in results if each["mode"].endswith("HOT"))
+    launch_us, round_us = measured_us[0] - own_us, (measured_us[1] - measured_us[0]) / length
+    print(f"  a further launch takes {launch_us:.2f} us, and {1000 * round_us:.2f} ns a round", flush=True)
+    wanted = {s: max(0, round((PLANTED * us - launch_us) / round_us)) for s, us in hot_us.items()}
+    write(" : ".join([*(f"S == {s} ? {rounds}" for s, rounds in wanted.items()), "0"]))
+    return str(folder)
+
+
 def ab(m):
     """
     Compares a candidate with the champion, and the champion with itself, in interleaved blocks in one job, also on
@@ -48,9 +151,9 @@ def ab(m):
         print_comparison(m, document["result"]["variants"][0].get("comparison", {}), code, seconds)
 
 
-def compared(m, kernels, shapes, name):
+def compared(m, kernels, shapes, name, *more):
     candidate, champion = kernels
-    options = ["--champion", champion, *shape_options(shapes)]
+    options = ["--champion", champion, *shape_options(shapes), *more]
     code, seconds, document, errors = m.document("bench", candidate, *options, name=name, limit=180)
     if not document:
         raise RuntimeError(f"{name}: {errors[-3:]}")
