@@ -227,6 +227,7 @@ const CHALLENGED: Record<string, string> = {
   decode_mma_paged: 'decode_paged',
   decode_hopper: 'decode_rows',
   decode_hopper_paged: 'decode_paged',
+  mla_hopper: 'mla_rows',
   backward_mma: 'backward_rows',
   backward_hopper: 'backward_rows',
 };
