@@ -62,17 +62,25 @@ export interface Probe {
 
 /** The inputs on a shape; on a large shape, the probes' inputs repeat those of a smaller case. */
 export function inputsOn(
-  { spec: { kernel }, cases }: Pick<PlannedVariant, 'spec' | 'cases'>,
-  { dtype, tensors }: Pick<ProblemCase, 'dtype' | 'tensors'>,
+  variant: Pick<PlannedVariant, 'spec' | 'cases'>,
+  kind: Pick<ProblemCase, 'dtype' | 'tensors'>,
   { shape, inputs }: Probe,
 ): SeededInput[] {
+  const repeats = repeatedCase(variant, kind, shape);
+  if (!repeats) return [...inputs];
+  const rules = new Set(variant.cases.probes.distributions.map(({ name }) => name));
+  return inputs.map((input) => (rules.has(input.rule.name) ? { ...input, repeats } : input));
+}
+
+/** The smaller case whose tensors the probes' inputs repeat on a large shape; undefined if the shape is not large. */
+export function repeatedCase(
+  { spec: { kernel } }: Pick<PlannedVariant, 'spec'>,
+  { dtype, tensors }: Pick<ProblemCase, 'dtype' | 'tensors'>,
+  shape: Shape,
+): ProblemCase | undefined {
   const { problem } = kernel.manifest;
   const smaller = repeatedShape(problem, shape);
-  if (!smaller) return [...inputs];
-  const declared = new Set(tensors.map(({ name }) => name));
-  const repeats = problemCase(problem, valuesOf(smaller), dtype, declared);
-  const rules = new Set(cases.probes.distributions.map(({ name }) => name));
-  return inputs.map((input) => (rules.has(input.rule.name) ? { ...input, repeats } : input));
+  return smaller && problemCase(problem, valuesOf(smaller), dtype, new Set(tensors.map(({ name }) => name)));
 }
 
 /**

@@ -1,9 +1,12 @@
 /** Chooses the inputs of trials: timed launches that are checked on values other than N(0, 1). */
 import { randomInt } from 'node:crypto';
 import type { Shape } from '@flashcore/shared/contract';
-import type { Distribution } from '@flashcore/shared/kernels';
+import { planLaunches, type Distribution } from '@flashcore/shared/kernels';
 import type { InputRule } from '../../worker/messages/launchable.ts';
-import { affordedTrials } from '../spec/drawn-shapes.ts';
+import type { Trial } from '../../worker/messages/measuring.ts';
+import { isMadeOfHeads } from '../../worker/messages/pool-size.ts';
+import { affordedTrialSets, affordedTrials } from '../spec/drawn-shapes.ts';
+import { repeatedCase } from './coming-verification.ts';
 import type { VariantServices } from './job-services.ts';
 
 /** Distributions in one trial: at least as many as a small launch has drawn heads. */
@@ -17,9 +20,20 @@ const MOST_KEY_SCALE = 16;
  * The trials of a shape, as many as the run affords. Together they have the probes' distributions, in random order.
  * Empty if the run's result can't be accepted.
  */
-export function trialsOn({ spec: { kernel, device, verify }, cases }: VariantServices, shape: Shape): InputRule[][] {
+export function trialsOn(services: VariantServices, shape: Shape): Trial[] {
+  const { spec, cases, resolved } = services;
+  const { kernel, device, verify } = spec;
   if (!verify?.drawn) return [];
+  const { manifest } = kernel;
   const rules = shuffled(cases.probes.distributions);
+  const timed = planLaunches(manifest, resolved, shape);
+  if (!isMadeOfHeads(timed)) {
+    const repeats = repeatedCase(services, timed, shape);
+    // A launch has a single set, and a graph may have a single launch.
+    return rules
+      .slice(0, affordedTrialSets(manifest.problem, device, shape))
+      .map((rule) => ({ rules: [rule], repeats }));
+  }
   const mixed = rules.filter(meetsAny).map(timedRule);
   const trials = [
     ...Array.from({ length: Math.ceil(mixed.length / RULES_OF_A_TRIAL) }, (_, trial) =>
@@ -27,7 +41,9 @@ export function trialsOn({ spec: { kernel, device, verify }, cases }: VariantSer
     ),
     ...rules.filter((rule) => !meetsAny(rule)).map((rule) => [timedRule(rule)]),
   ];
-  return shuffled(trials).slice(0, affordedTrials(kernel.manifest.problem, device, shape));
+  return shuffled(trials)
+    .slice(0, affordedTrials(manifest.problem, device, shape))
+    .map((each) => ({ rules: each }));
 }
 
 /** Whether heads of this distribution may be combined with heads of the others. */

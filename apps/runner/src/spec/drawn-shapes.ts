@@ -128,6 +128,22 @@ export function affordedTrials(problem: Problem, device: Device, shape: Shape): 
 }
 /** Share of the budget for trials. */
 const TRIALS_SHARE = 1 / 3;
+/**
+ * How many distributions the trials of a timed shape afford together if launches are not made from heads of attention.
+ */
+export function affordedTrialSets(problem: Problem, device: Device, shape: Shape): number {
+  const { allFlops } = budgetOf(problem, device);
+  const drawn = repeatedShape(problem, shape) ?? shape;
+  return Math.floor(
+    Math.min(
+      MOST_DRAWN_ELEMENTS / tensorElements(problem, drawn),
+      MOST_REPEATED_ELEMENTS / tensorElements(problem, shape),
+      (TRIALS_SHARE * allFlops) / caseFlops(problem, drawn),
+    ),
+  );
+}
+/** Limit on the elements of the largest tensor in all sets of trials: a million are drawn in a tenth of a second. */
+const MOST_DRAWN_ELEMENTS = 2 ** 22;
 
 /** Limit on the elements of all inputs of a timed shape together. */
 const MOST_REPEATED_ELEMENTS = 2 ** 24;

@@ -1,12 +1,16 @@
-import { type ProblemCase, elementsOfTensor } from '@flashcore/shared/kernels';
+import { DTYPES, type ProblemCase, type TensorExtent, elementsOfTensor } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import type { Answers, Reference } from '../driver/reference.ts';
-import { outputsOf, type TensorsByName } from '../driver/tensor-bits.ts';
+import { outputsOf, valueReader, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { Executor } from '../messages/device.ts';
+import type { InputRule } from '../messages/launchable.ts';
+import type { Trial } from '../messages/measuring.ts';
 import { drawInputs, NORMAL } from '../verify/inputs.ts';
 import { answersOf } from '../verify/judgement.ts';
+import { repeatedAnswers, repeatedTensors } from '../verify/repeated.ts';
 
 /**
- * Sets of inputs of a case, N(0, 1), each with its expected outputs. The outputs are in host memory, and on the device
+ * Sets of inputs of a case, each with its expected outputs. The outputs are in host memory, and on the device
  * only while outputs are compared.
  */
 export interface DrawnSets {
@@ -17,6 +21,8 @@ export interface DrawnSets {
   roundings: ReadonlyMap<string, Float32Array>;
   /** Outputs whose rounding also explains errors beyond the tolerance. */
   explained: ReadonlySet<string>;
+  /** Whether the values may be doubled as the problem's symmetries say. Numbers near the ends of a dtype may not. */
+  doubles: boolean;
 }
 
 /** With symmetries, a few sets give any number of launches. Without symmetries, every launch of a graph needs a set. */
@@ -33,26 +39,80 @@ interface Drawing {
   own: Executor | undefined;
 }
 
-/** Draws as many sets from a seed as time and memory allow, and at least one. */
-export async function drawSets(timed: ProblemCase, { seed, reference, own }: Drawing): Promise<DrawnSets> {
-  const outputs = outputsOf(timed);
-  const elements = outputs.reduce((sum, output) => sum + elementsOfTensor(output), 0);
+/** Draws as many sets of N(0, 1) from a seed as time and memory allow, and at least one. */
+export async function drawSets(timed: ProblemCase, drawing: Drawing): Promise<DrawnSets> {
   const most = MOST_SETS[timed.symmetries.length > 0 ? 'related' : 'apart'];
-  const sets: TensorsByName[] = [];
-  const answers: Answers[] = [];
+  const sets: DrawnSet[] = [];
   const started = performance.now();
-  do {
-    const input = { seed: `${seed}${sets.length.toString(16)}`, rule: NORMAL, evenLengths: true };
-    const inputs = drawInputs(timed, input, reference);
-    sets.push(inputs);
-    answers.push(await answersOf(reference, timed, { inputs, own }));
-  } while (
-    sets.length < most &&
-    performance.now() - started < REFERENCE_MS &&
-    (sets.length + 1) * elements <= MOST_ANSWERS
+  do sets.push(await drawSet(timed, { ...drawing, rule: NORMAL, index: sets.length }));
+  while (sets.length < most && performance.now() - started < REFERENCE_MS && hasRoom(timed, sets.length));
+  return together(timed, sets);
+}
+
+/** Draws the sets of a trial, one of each rule, as many as memory allows. */
+export async function drawTrial(timed: ProblemCase, { rules, repeats }: Trial, drawing: Drawing): Promise<DrawnSets> {
+  // A champion may have an output that the candidate, for which the trial was planned, does not have.
+  const isWhole = outputsOf(timed).every(({ name }) => repeats?.tensors.some((tensor) => tensor.name === name));
+  const drawnCase = repeats && isWhole ? repeats : timed;
+  const sets: DrawnSet[] = [];
+  for (const rule of rules) {
+    if (sets.length > 0 && !hasRoom(timed, sets.length)) break;
+    sets.push(await drawSet(drawnCase, { ...drawing, rule, index: sets.length }));
+  }
+  const repeating = { from: drawnCase, to: timed };
+  return together(
+    timed,
+    sets.map(({ inputs, answers, doubles }) => ({
+      inputs: repeatedTensors(inputs, repeating),
+      answers: repeatedAnswers(answers, repeating),
+      doubles,
+    })),
   );
+}
+
+function hasRoom(timed: ProblemCase, sets: number): boolean {
+  const elements = outputsOf(timed).reduce((sum, output) => sum + elementsOfTensor(output), 0);
+  return (sets + 1) * elements <= MOST_ANSWERS;
+}
+
+interface DrawnSet {
+  inputs: TensorsByName;
+  answers: Answers;
+  doubles: boolean;
+}
+
+async function drawSet(
+  drawnCase: ProblemCase,
+  { seed, reference, own, rule, index }: Drawing & { rule: InputRule; index: number },
+): Promise<DrawnSet> {
+  const input = { seed: `${seed}${index.toString(16)}`, rule, evenLengths: true };
+  const inputs = drawInputs(drawnCase, input, reference);
+  const answers = await answersOf(reference, drawnCase, { inputs, own });
+  return { inputs, answers, doubles: rule === NORMAL || mayDouble(drawnCase, inputs, answers) };
+}
+
+/** Whether all numbers that the symmetries double stay within their dtypes. */
+function mayDouble(drawnCase: ProblemCase, inputs: TensorsByName, answers: Answers): boolean {
+  return drawnCase.tensors.every((tensor) => {
+    const { name, dtype, direction } = tensor;
+    const doublings = doublingsOf(drawnCase, tensor);
+    if (doublings === 0 || dtype === 'int32') return true;
+    const most = DTYPES[dtype].format.largest / 2 ** doublings;
+    if (direction === 'out') return answers.get(name)!.want.every((value) => Math.abs(value) <= most);
+    const bits = entryOf(inputs, name)!;
+    const valueAt = valueReader(bits, dtype);
+    return bits.every((_: number, index: number) => Math.abs(valueAt(index)) <= most);
+  });
+}
+
+const doublingsOf = ({ symmetries }: ProblemCase, { name }: TensorExtent): number =>
+  symmetries.reduce((sum, { act, dims }) => sum + (act === 'double' ? (entryOf(dims, name)?.length ?? 0) : 0), 0);
+
+function together(timed: ProblemCase, sets: readonly DrawnSet[]): DrawnSets {
+  const outputs = outputsOf(timed);
+  const answers = sets.map((each) => each.answers);
   return {
-    sets,
+    sets: sets.map(({ inputs }) => inputs),
     answers: new Map(outputs.map(({ name }) => [name, joined(answers.map((each) => each.get(name)!.want))])),
     roundings: new Map(
       outputs.flatMap(({ name }) => {
@@ -63,6 +123,7 @@ export async function drawSets(timed: ProblemCase, { seed, reference, own }: Dra
     explained: new Set(
       outputs.flatMap(({ name }) => (answers.every((each) => each.get(name)!.roundingExplains) ? [name] : [])),
     ),
+    doubles: sets.every(({ doubles }) => doubles),
   };
 }
 

@@ -21,22 +21,31 @@ const MAX_RANK = 8;
 interface InputSlotsParts {
   memory: PoolMemory;
   timed: ProblemCase;
-  drawn: DrawnSets;
+  /** The usual sets, then those of each trial. */
+  drawn: readonly [DrawnSets, ...DrawnSets[]];
   slots: number;
 }
 
-/** Values that the host knows for an output, as [sets, ...dims in memory], and their address on the device. */
-interface Expected {
-  values: Float32Array;
-  at: DevicePointer;
-}
-
+/** An output's answers, as [sets, ...dims in memory]. */
 interface CheckedSlots {
   extent: SlotExtent;
-  answers: Expected;
+  answers: Float32Array;
   /** Undefined if the output's rounding is not modelled. */
-  roundings: Expected | undefined;
+  roundings: Float32Array | undefined;
   roundingExplains: boolean;
+}
+
+/** The sets that slots can be made from, on the device. */
+interface UploadedSets {
+  draws: number;
+  tensors: readonly SlotTensor[];
+  outputs: ReadonlyMap<string, CheckedSlots>;
+}
+
+/** Device memory for the answers of an output and for what rounding explains of them. */
+interface ExpectedMemory {
+  answers: DevicePointer;
+  roundings: DevicePointer;
 }
 
 /**
@@ -49,60 +58,81 @@ export class InputSlots implements LaunchInputs {
   readonly guarded: readonly Regions[];
   readonly #driver: CudaDriver;
   readonly #judge: JudgeKernels;
-  readonly #drawn: DrawnSets;
-  readonly #tensors: readonly SlotTensor[];
-  readonly #outputs: ReadonlyMap<string, CheckedSlots>;
+  /** For each element of `drawn`, its sets. */
+  readonly #sets: readonly UploadedSets[];
+  readonly #expected: ReadonlyMap<string, ExpectedMemory>;
   readonly #slots: number;
+  #used = 0;
   #disguise: SlotDisguise = { key: 0n, phase: 0 };
 
   constructor(driver: CudaDriver, judge: JudgeKernels, { memory, timed, drawn, slots }: InputSlotsParts) {
     this.#driver = driver;
     this.#judge = judge;
-    this.#drawn = drawn;
     this.#slots = slots;
     const inputs = timed.tensors.filter(({ direction }) => direction === 'in');
     this.names = inputs.map(({ name }) => name);
     this.guarded = inputs.map((tensor) => memory.regions(slots, bytesOfTensor(tensor)));
-    const extentOf = (tensor: TensorExtent): SlotExtent => {
-      const columns = dimsInMemory(tensor).at(-1)!;
-      return {
-        dtype: tensor.dtype,
-        rows: elementsOfTensor(tensor) / columns,
-        columns,
-        layout: memory.uploaded(layoutOf(timed, tensor)),
-      };
-    };
-    this.#tensors = inputs.map((tensor, index) => {
-      const bits = drawn.sets.map((set) => inMemory(entryOf(set, tensor.name)!, tensor));
-      return {
-        input: index,
-        drawn: memory.uploaded(...bits),
-        draws: drawn.sets.length,
-        extent: extentOf(tensor),
-        slots: this.guarded[index]!,
-      };
-    });
+    const [usual, ...trials] = drawn;
+    const first = this.#uploaded(usual, { memory, timed });
+    this.#sets = [first, ...trials.map((each) => this.#uploaded(each, { memory, timed }))];
     // Noise comes from the largest input, because noise made of few different values would be easy to recognize.
-    const largest = this.#tensors.toSorted((a, b) => b.slots.payload - a.slots.payload)[0]!;
+    const largest = first.tensors.toSorted((a, b) => b.slots.payload - a.slots.payload)[0]!;
     this.noise = { base: largest.drawn, bytes: Math.max(4, largest.slots.payload), dtype: largest.extent.dtype };
-    const expected = (values: Float32Array, output: TensorExtent): Expected => ({
-      values: inMemory(values, eachOf(drawn.sets.length, output)),
-      at: memory.allocate(values.byteLength),
+    this.#expected = new Map(outputsOf(timed).map(({ name }) => [name, this.#expectedMemory(memory, name)]));
+  }
+
+  #uploaded(
+    { sets, answers, roundings, explained, doubles }: DrawnSets,
+    { memory, timed }: Pick<InputSlotsParts, 'memory' | 'timed'>,
+  ): UploadedSets {
+    const outputs = outputsOf(timed);
+    const inputs = timed.tensors.filter(({ direction }) => direction === 'in');
+    const tensors = [...inputs, ...outputs];
+    const addresses = memory.uploadedLists([
+      ...tensors.map((tensor) => [layoutOf(timed, tensor, doubles)]),
+      ...inputs.map((tensor) => sets.map((set) => inMemory(entryOf(set, tensor.name)!, tensor))),
+    ]);
+    const extents = tensors.map((tensor, index): SlotExtent => {
+      const columns = dimsInMemory(tensor).at(-1)!;
+      return { dtype: tensor.dtype, rows: elementsOfTensor(tensor) / columns, columns, layout: addresses[index]! };
     });
-    this.#outputs = new Map(
-      outputsOf(timed).map((output) => {
-        const rounding = drawn.roundings.get(output.name);
-        return [
-          output.name,
-          {
-            extent: extentOf(output),
-            answers: expected(drawn.answers.get(output.name)!, output),
-            roundings: rounding && expected(rounding, output),
-            roundingExplains: drawn.explained.has(output.name),
-          },
-        ];
-      }),
-    );
+    return {
+      draws: sets.length,
+      tensors: inputs.map((_, index) => ({
+        input: index,
+        drawn: addresses[tensors.length + index]!,
+        draws: sets.length,
+        extent: extents[index]!,
+        slots: this.guarded[index]!,
+      })),
+      outputs: new Map(
+        outputs.map((output, index) => {
+          const { name } = output;
+          const expected = (values: Float32Array): Float32Array => inMemory(values, eachOf(sets.length, output));
+          const rounding = roundings.get(name);
+          return [
+            name,
+            {
+              extent: extents[inputs.length + index]!,
+              answers: expected(answers.get(name)!),
+              roundings: rounding && expected(rounding),
+              roundingExplains: explained.has(name),
+            },
+          ];
+        }),
+      ),
+    };
+  }
+
+  /** Room for the answers to any of the sets, which are on the device only while outputs are compared. */
+  #expectedMemory(memory: PoolMemory, output: string): ExpectedMemory {
+    const most = (bytesOf: (checked: CheckedSlots) => number): number =>
+      Math.max(...this.#sets.map(({ outputs }) => bytesOf(outputs.get(output)!)));
+    const roundings = most((checked) => checked.roundings?.byteLength ?? 0);
+    return {
+      answers: memory.allocate(most(({ answers }) => answers.byteLength)),
+      roundings: roundings === 0 ? 0n : memory.allocate(roundings),
+    };
   }
 
   arrange(launches: number): readonly (readonly number[])[] {
@@ -115,34 +145,40 @@ export class InputSlots implements LaunchInputs {
   }
 
   use(drawn: number): void {
-    if (drawn !== 0) throw new RangeError('slots have no trials');
+    this.#used = drawn;
   }
 
   write(key: bigint): void {
-    this.#disguise = { key, phase: randomInt(this.#drawn.sets.length) };
-    for (const tensor of this.#tensors) this.#judge.slots(tensor, this.#disguise);
+    const { draws, tensors } = this.#sets[this.#used]!;
+    this.#disguise = { key, phase: randomInt(draws) };
+    for (const tensor of tensors) this.#judge.slots(tensor, this.#disguise);
   }
 
   checkInputs(): void {
-    for (const tensor of this.#tensors) this.#judge.slots(tensor, this.#disguise, true);
+    for (const tensor of this.#sets[this.#used]!.tensors) this.#judge.slots(tensor, this.#disguise, true);
   }
 
   checkOutput(checked: CheckedOutput): void {
-    const { extent, answers, roundings, roundingExplains } = this.#outputs.get(checked.name)!;
-    const secret = roundings ? [answers, roundings] : [answers];
-    for (const { at, values } of secret) this.#driver.upload(at, values);
+    const { draws, outputs } = this.#sets[this.#used]!;
+    const { extent, answers, roundings, roundingExplains } = outputs.get(checked.name)!;
+    const at = this.#expected.get(checked.name)!;
+    const secret = [
+      { at: at.answers, values: answers },
+      ...(roundings ? [{ at: at.roundings, values: roundings }] : []),
+    ];
+    for (const { at: address, values } of secret) this.#driver.upload(address, values);
     this.#judge.answers(
       {
         ...checked,
-        answers: answers.at,
-        roundings: roundings?.at ?? 0n,
+        answers: at.answers,
+        roundings: roundings ? at.roundings : 0n,
         explained: roundingExplains ? checked.explained : 0,
-        draws: this.#drawn.sets.length,
+        draws,
         extent,
       },
       this.#disguise,
     );
-    for (const { at, values } of secret) this.#driver.fill8(at, 0, values.byteLength);
+    for (const { at: address, values } of secret) this.#driver.fill8(address, 0, values.byteLength);
   }
 }
 
@@ -153,7 +189,11 @@ const eachOf = (count: number, { dims, layout }: TensorExtent): Pick<TensorExten
 });
 
 /** Builds judge.cu's Layout. A symmetry's id is its index among the symmetries with the same act. */
-function layoutOf({ symmetries }: ProblemCase, { name, dims, layout = [...dims.keys()] }: TensorExtent): Uint32Array {
+function layoutOf(
+  { symmetries }: ProblemCase,
+  { name, dims, layout = [...dims.keys()] }: TensorExtent,
+  doubles: boolean,
+): Uint32Array {
   const acting = (act: 'permute' | 'flip' | 'double', dim: number): number[] =>
     symmetries
       .filter((symmetry) => symmetry.act === act)
@@ -166,6 +206,6 @@ function layoutOf({ symmetries }: ProblemCase, { name, dims, layout = [...dims.k
     ...padded((dim) => dims[dim]!),
     ...padded((dim) => (acting('permute', dim)[0] ?? -1) + 1),
     ...padded((dim) => bits(acting('flip', dim))),
-    ...padded((dim) => bits(acting('double', dim))),
+    ...padded((dim) => (doubles ? bits(acting('double', dim)) : 0)),
   ]);
 }

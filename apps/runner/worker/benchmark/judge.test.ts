@@ -102,7 +102,7 @@ function built(timed: ProblemCase, launch: CaseLaunch): LoadedCandidate {
 interface Judging {
   launches: number;
   samples: number;
-  /** The rules of each trial's heads; trials come before the samples. */
+  /** The rules of each trial; trials come before the samples. */
   trials?: readonly (readonly InputRule[])[];
   ownTolerances?: Record<string, typeof TOLERANCE>;
 }
@@ -114,7 +114,10 @@ async function ledgerText(
 ): Promise<string> {
   const judge = await Judge.open(
     { driver, reference, drawnAhead: new DrawnAhead(), judgeImage },
-    { builds: [loaded.candidate], seed: '7', trials, tolerance: TOLERANCE, ownTolerances, judgeRounding: true },
+    {
+      ...{ builds: [loaded.candidate], seed: '7', trials: trials.map((rules) => ({ rules })) },
+      ...{ tolerance: TOLERANCE, ownTolerances, judgeRounding: true },
+    },
   );
   const ledger = new OutputLedger(loaded.candidate.plan);
   const pool = judge.pool(launches);
@@ -367,8 +370,13 @@ test('no two heads of a launch have the same pair of drawn heads', () => {
 });
 
 /** Judges a launch function of any problem; see ledgerText(). */
-const judgedCase = (timed: ProblemCase, launch: CaseLaunch, samples = 2): Promise<string> =>
-  ledgerText(built(timed, launch), { launches: 4, samples, ownTolerances: { strict: TIGHT } });
+const judgedCase = (
+  timed: ProblemCase,
+  launch: CaseLaunch,
+  samples = 2,
+  trials: Judging['trials'] = [],
+): Promise<string> =>
+  ledgerText(built(timed, launch), { launches: 4, samples, trials, ownTolerances: { strict: TIGHT } });
 
 const FORMS = [
   { H: 4, Hkv: 2, Skv: 21, Dv: 24, causal: 0, window: -1, softcap: 0 },
@@ -445,6 +453,46 @@ test('checks every output of a case with several, each by its own tolerance', as
   expect(await withLse(1.01)).toMatch(
     /^in 2 samples of 8 launches; the first: 544 of 544 elements of LSE are outside the tolerance/,
   );
+});
+
+/** Right while no product of an element of Q and one of K can be larger than those of N(0, 1); zeros otherwise. */
+const forSmallValues =
+  (timed: ProblemCase): CaseLaunch =>
+  (inputs) => {
+    const [q, k] = ['Q', 'K'].map((name) => {
+      const valueAt = valueReader(inputs[name]!, 'fp16');
+      return Math.max(...Array.from(inputs[name]!, (_, index) => Math.abs(valueAt(index))));
+    }) as [number, number];
+    return q * k > 40 ? emptyBits(elementsOfTensor(outputOf(timed)), 'fp16') : answered(timed, inputs);
+  };
+
+test('trials of any problem find a build that is correct only for N(0, 1), and pass an honest one', async () => {
+  const timed = formOf(FORMS[0]!, 'fp16');
+  expect(await judgedCase(timed, forSmallValues(timed))).toMatch(/^right/);
+  const trials = [rulesOf('max_last', 'around_448', 'few_values'), rulesOf('extremes')];
+  expect(await judgedCase(timed, forSmallValues(timed), 2, trials)).toMatch(
+    /^in 1 sample of 16 launches; .* elements are outside/,
+  );
+  expect(await judgedCase(timed, (inputs) => answered(timed, inputs), 2, trials)).toBe(
+    'right: every output of 16 launches, each on inputs of its own',
+  );
+});
+
+test('a trial on numbers at the end of a dtype does not double them', async () => {
+  const timed = problemCase(installedProblem('attention'), { B: 2, H: 2, S: 9, D: 16, Dv: 8 }, 'fp16');
+  const largest = { ...rulesOf('largest_keys')[0]!, v: 'largest' as const };
+  const seen = new Set<number>();
+  await judgedCase(
+    timed,
+    (inputs) => {
+      const valueAt = valueReader(inputs['V']!, 'fp16');
+      for (const index of inputs['V']!.keys()) seen.add(Math.abs(valueAt(index)));
+      return undefined;
+    },
+    0,
+    [[largest]],
+  );
+  expect([...seen]).toEqual([65_504]);
 });
 
 test('inputs drawn with doubled values are exact, and the limits of these values are doubled too', async () => {

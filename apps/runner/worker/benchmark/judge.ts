@@ -1,7 +1,6 @@
 import {
   DTYPE_BYTES,
   bytesOfTensor,
-  isPlainAttention,
   toleranceOfOutput,
   type LaunchPlan,
   type ProblemCase,
@@ -12,13 +11,14 @@ import type { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import type { Reference } from '../driver/reference.ts';
 import { matricesOf, outputsOf, type OutputExtent } from '../driver/tensor-bits.ts';
 import type { Candidate, InputRule } from '../messages/launchable.ts';
-import { poolFor, slotsFor } from '../messages/pool-size.ts';
+import type { Trial } from '../messages/measuring.ts';
+import { isMadeOfHeads, poolFor, slotsFor } from '../messages/pool-size.ts';
 import type { JudgementRules } from '../messages/verifying.ts';
 import { NORMAL } from '../verify/inputs.ts';
 import { EXPLAINED_BY_ROUNDING, roundingLimitOf, roundsLogits } from '../verify/judgement.ts';
 import { writeDrawn } from './drawn-file.ts';
 import { drawHeads, fullInput, type DrawnHeads } from './drawn-heads.ts';
-import { drawSets, type DrawnSets } from './drawn-sets.ts';
+import { drawSets, drawTrial, type DrawnSets } from './drawn-sets.ts';
 import { HeadPool } from './head-pool.ts';
 import { InputSlots } from './input-slots.ts';
 import { JudgeKernels } from './judge-kernels.ts';
@@ -42,12 +42,11 @@ interface Judged extends JudgementRules {
   builds: readonly Candidate[];
   /** Seed of the heads or sets from which the inputs are made. */
   seed: string;
-  /** The rules of each trial's heads. */
-  trials: readonly (readonly InputRule[])[];
+  trials: readonly Trial[];
 }
 
-/** The heads or sets from which the inputs of all launches are made. */
-type Drawn = { heads: readonly [DrawnHeads, ...DrawnHeads[]] } | { sets: DrawnSets };
+/** The heads or sets from which the inputs of all launches are made: the usual ones, then those of each trial. */
+type Drawn = { heads: readonly [DrawnHeads, ...DrawnHeads[]] } | { sets: readonly [DrawnSets, ...DrawnSets[]] };
 
 type Drawing = Pick<Judged, 'seed' | 'trials' | 'ownReference'> & { reference: Reference };
 
@@ -97,12 +96,12 @@ export class Judge {
     this.#kind = mostOutputs(builds);
     this.#drawn = drawn;
     this.#explained = judgeRounding ? EXPLAINED_BY_ROUNDING : 0;
-    const all = 'heads' in drawn ? drawn.heads : [undefined];
+    const yardsticks = 'heads' in drawn ? drawn.heads.map((each) => each.yardstick) : drawn.sets.map(() => undefined);
     this.#roundingLimitsOf = (plan) =>
-      all.map((heads, trial) =>
+      yardsticks.map((yardstick, trial) =>
         // In trials, a kernel that rounds logits is not judged by rounding. Its limit needs the yardstick, which was
         // measured on the first pair of the usual heads and not on the trial's pairs.
-        judgeRounding && (trial === 0 || !roundsLogits(plan)) ? roundingLimitOf(heads?.yardstick, plan) : Infinity,
+        judgeRounding && (trial === 0 || !roundsLogits(plan)) ? roundingLimitOf(yardstick, plan) : Infinity,
       );
   }
 
@@ -116,7 +115,7 @@ export class Judge {
 
   /** Number of trials. use() takes 0 for the usual drawn values, or a trial's number from 1 on. */
   get trials(): number {
-    return 'heads' in this.#drawn ? this.#drawn.heads.length - 1 : 0;
+    return ('heads' in this.#drawn ? this.#drawn.heads : this.#drawn.sets).length - 1;
   }
 
   /** Allocates buffers for `launches` launches per graph, or for fewer if memory or the L2 is too small. */
@@ -139,7 +138,7 @@ export class Judge {
       const inputBytes = tensors
         .filter(({ direction }) => direction === 'in')
         .reduce((bytes, tensor) => bytes + bytesOfTensor(tensor), 0);
-      const apart = this.#kind.symmetries.length > 0 ? launches : Math.min(launches, sets.sets.length);
+      const apart = this.#kind.symmetries.length > 0 ? launches : Math.min(launches, sets[0].sets.length);
       const slots = slotsFor({ launches: apart, inputBytes, ownBytes });
       sized = {
         launches: slots,
@@ -185,7 +184,7 @@ export class Judge {
     writeDrawn(
       path,
       this.#kind,
-      'heads' in this.#drawn ? fullInput(this.#kind, this.#drawn.heads[0]) : this.#drawn.sets,
+      'heads' in this.#drawn ? fullInput(this.#kind, this.#drawn.heads[0]) : this.#drawn.sets[0],
     );
   }
 
@@ -195,19 +194,19 @@ export class Judge {
 }
 
 async function drawAll(timed: LaunchPlan, drawing: Drawing): Promise<Drawn> {
-  // In a head pool, the rows of a head must be contiguous.
-  const pooled =
-    isPlainAttention(timed) && outputsOf(timed).length === 1 && !timed.tensors.some(({ layout }) => layout);
-  if (pooled) return { heads: drawAllHeads(timed, drawing) };
-  const { seed, reference, ownReference: own } = drawing;
-  return { sets: await drawSets(timed, { seed, reference, own }) };
+  if (isMadeOfHeads(timed)) return { heads: drawAllHeads(timed, drawing) };
+  const { seed, trials, reference, ownReference: own } = drawing;
+  const sets: [DrawnSets, ...DrawnSets[]] = [await drawSets(timed, { seed, reference, own })];
+  for (const [index, trial] of trials.entries())
+    sets.push(await drawTrial(timed, trial, { seed: `${seed}${index.toString(16)}`, reference, own }));
+  return { sets };
 }
 
 /** Draws the usual heads, and those of trials, from seeds derived from the first. */
 function drawAllHeads(timed: LaunchPlan, { seed, trials, reference }: Drawing): [DrawnHeads, ...DrawnHeads[]] {
   const heads = (rules: readonly InputRule[], suffix: string): DrawnHeads =>
     drawHeads(timed, { seed: `${seed}${suffix}`, rules, reference });
-  return [heads([NORMAL], ''), ...trials.map((rules, trial) => heads(rules, trial.toString(16)))];
+  return [heads([NORMAL], ''), ...trials.map(({ rules }, trial) => heads(rules, trial.toString(16)))];
 }
 
 /** Returns the plan with the most tensors, because a build may lack optional outputs that another has. */

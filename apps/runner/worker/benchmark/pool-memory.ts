@@ -64,6 +64,30 @@ export class PoolMemory {
   }
 
   /**
+   * Uploads several lists of values, each list from an aligned address on. One allocation has all of them, because each
+   * allocation costs two checksums a sample.
+   */
+  uploadedLists(lists: readonly (readonly NodeJS.ArrayBufferView[])[]): DevicePointer[] {
+    let bytes = 0;
+    const offsets = lists.map((parts) => {
+      const offset = bytes;
+      bytes += aligned(parts.reduce((sum, { byteLength }) => sum + byteLength, 0));
+      return offset;
+    });
+    const address = this.allocate(bytes);
+    this.#driver.fill8(address, 0, bytes);
+    for (const [index, parts] of lists.entries()) {
+      let offset = offsets[index]!;
+      for (const part of parts) {
+        this.#driver.upload(address + BigInt(offset), part);
+        offset += part.byteLength;
+      }
+    }
+    this.#kept.push({ address, bytes });
+    return offsets.map((offset) => address + BigInt(offset));
+  }
+
+  /**
    * Allocates regions with guard bytes around each payload. On the emulator a payload ends where its memory ends, so
    * the guard page names the thread of the very first access beyond it.
    */

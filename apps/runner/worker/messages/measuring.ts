@@ -1,5 +1,5 @@
 import type { DeviceConditions, StopReason, TimingMode, Plain, EnumName } from '@flashcore/shared/contract';
-import type { LaunchPlan } from '@flashcore/shared/kernels';
+import type { LaunchPlan, ProblemCase } from '@flashcore/shared/kernels';
 import type { Candidate, InputRule } from './launchable.ts';
 import type { JudgementRules } from './verifying.ts';
 
@@ -31,17 +31,21 @@ export interface DrawRequest extends Pick<BenchmarkRequest, 'seed' | 'trials' | 
   timed: LaunchPlan;
 }
 
+/** A sample of timed launches on values other than N(0, 1). Its drawn heads or sets take the rules in turn. */
+export interface Trial {
+  rules: readonly InputRule[];
+  /** The smaller case whose tensors each drawn set repeats; undefined: sets of the timed case itself. */
+  repeats?: ProblemCase | undefined;
+}
+
 export interface BenchmarkRequest extends JudgementRules {
   type: 'benchmark';
   candidate: Candidate;
   modes: TimingModeName[];
   /** Seed of the heads or sets from which all inputs are made. */
   seed: string;
-  /**
-   * Before anything is measured, a sample of each trial is checked; the heads of the sample take the trial's rules in
-   * turn. Only for plain attention.
-   */
-  trials: InputRule[][];
+  /** Before anything is measured, a sample of each trial is checked. */
+  trials: Trial[];
   protocol: SamplingProtocol;
   /**
    * After each batch of samples, stop, announce a turn and wait for `proceed`, because something else is measured in

@@ -1,4 +1,5 @@
 /** How many launches a graph has and how large the memory for their inputs is. See docs/measuring.md, "Hot". */
+import { isPlainAttention, type LaunchPlan } from '@flashcore/shared/kernels';
 
 /** Bytes for the inputs of a graph's launches, which should stay in L2. */
 const POOL_BYTES = 24 * 1024 ** 2;
@@ -6,6 +7,15 @@ const POOL_BYTES = 24 * 1024 ** 2;
 const OWN_BYTES = 1024 ** 3;
 /** Address alignment that TMA and vector loads require. */
 const ALIGNMENT = 16;
+
+/**
+ * Whether timed launches are made from heads of attention, which have to be contiguous, and not from whole sets of
+ * tensors.
+ */
+export const isMadeOfHeads = (timed: LaunchPlan): boolean =>
+  isPlainAttention(timed) &&
+  timed.tensors.filter(({ direction }) => direction === 'out').length === 1 &&
+  !timed.tensors.some(({ layout }) => layout);
 
 export interface PoolSize {
   launches: number;
