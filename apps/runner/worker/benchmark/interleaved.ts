@@ -7,7 +7,7 @@ import type {
   TimingModeName,
 } from '../messages/measuring.ts';
 import { LoadedCandidate } from '../driver/loaded-candidate.ts';
-import { limitReason, openStamps, runTrials, type BenchmarkTools } from './latency.ts';
+import { limitReason, openStamps, type BenchmarkTools } from './latency.ts';
 import type { ClockStamps } from './clock-stamps.ts';
 import { Judge } from './judge.ts';
 import { OutputLedger } from './output-ledger.ts';
@@ -23,6 +23,7 @@ import {
   narrowEnough,
 } from './sampling.ts';
 import type { TimedBuild } from './timed-build.ts';
+import { Trials } from './trial-samples.ts';
 
 /** The build (0 or 1) of each sample in a block. A drift of the device affects both builds alike. */
 const BLOCK = [0, 1, 1, 0] as const;
@@ -125,11 +126,11 @@ class Comparison {
       side(this.#builds.second, ledgers.champion),
       side(this.#builds.candidate, ledgers.candidate),
     ];
-    const trial = { sampler: candidate.sampler, announce: () => this.#announce() };
-    await runTrials(this.#judge, candidate.build, trial);
-    this.#stamps?.read();
-    const self = await this.#series([champion, second], true);
-    const pairs = await this.#series([champion, candidate], false);
+    const trials = new Trials(this.#tools.driver, { judge: this.#judge, build: candidate.build, mode: this.#mode });
+    await trials.all(() => this.#announce());
+    const self = await this.#series([champion, second]);
+    const pairs = await this.#series([champion, candidate], trials);
+    trials.close();
     const checks = { championCheck: ledgers.champion.report(), candidateCheck: ledgers.candidate.report() };
     for (const each of [champion, second, candidate]) each.close();
     pool.free();
@@ -162,8 +163,11 @@ class Comparison {
     return this.#judge.hotLaunches(this.#builds.champion, ledger);
   }
 
-  /** Warms up, then runs blocks until the interval of the ratio is narrow enough. */
-  async #series(sides: readonly [Side, Side], selfCheck: boolean): Promise<PairedSamples> {
+  /**
+   * Warms up, then runs blocks until the interval of the ratio is narrow enough. The champion's check against itself has
+   * no trials.
+   */
+  async #series(sides: readonly [Side, Side], trials?: Trials): Promise<PairedSamples> {
     const { protocol } = this.#request;
     const series = new Series(protocol);
     this.#slowDown.startSeries();
@@ -174,11 +178,12 @@ class Comparison {
       const batchStarted = performance.now();
       await this.#announce();
       do {
+        trials?.perhaps();
         series.push(this.#block(sides));
         taken += 1;
       } while (performance.now() - batchStarted < BATCH_MS && taken * PER_BLOCK < protocol.maxSamples);
       series.takeClocks(this.#slowDown.batch((series.length - from) * BLOCK.length, PLACES));
-      await this.#tools.reporter.notice({ type: 'pairs', mode: this.#mode, selfCheck, ...series.since(from) });
+      await this.#tools.reporter.notice({ type: 'pairs', mode: this.#mode, selfCheck: !trials, ...series.since(from) });
       const stopReason = series.stopReason(performance.now() - started);
       if (stopReason) return series.result(stopReason);
     }
@@ -208,7 +213,7 @@ class Comparison {
     const { champion, candidate } = this.#request;
     return this.#tools.reporter.step(
       'timed launches of champion and candidate',
-      BATCH_MS + BLOCK.length * Math.max(champion.launchLimitMs, candidate.launchLimitMs),
+      BATCH_MS + (BLOCK.length + 1) * Math.max(champion.launchLimitMs, candidate.launchLimitMs),
     );
   }
 }

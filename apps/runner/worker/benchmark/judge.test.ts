@@ -31,6 +31,8 @@ import { fileURLToPath } from 'node:url';
 import { drawnHeadCounts } from './drawn-heads.ts';
 import { DrawnAhead, Judge } from './judge.ts';
 import { OutputLedger } from './output-ledger.ts';
+import { openSampler } from './samplers.ts';
+import { Trials } from './trial-samples.ts';
 
 const root = fileURLToPath(new URL('../../../..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'fc-judge-'));
@@ -476,6 +478,38 @@ test('trials of any problem find a build that is correct only for N(0, 1), and p
   expect(await judgedCase(timed, (inputs) => answered(timed, inputs), 2, trials)).toBe(
     'right: every output of 16 launches, each on inputs of its own',
   );
+});
+
+test('trials come among the timed samples, too: a build that counts launches does not know when they are over', async () => {
+  const timed = formOf(FORMS[2]!, 'fp16');
+  const trials = [rulesOf('max_last', 'offset', 'one_key', 'largest_keys')];
+  let launches = 0;
+  const loaded = built(timed, (inputs) =>
+    (launches += 1) <= 1 ? answered(timed, inputs) : forSmallValues(timed)(inputs, {}),
+  );
+  const judge = await Judge.open(
+    { driver, reference, drawnAhead: new DrawnAhead(), judgeImage },
+    {
+      ...{ builds: [loaded.candidate], seed: '7', trials: trials.map((rules) => ({ rules })) },
+      ...{ tolerance: TOLERANCE, ownTolerances: {}, judgeRounding: true },
+    },
+  );
+  const ledger = new OutputLedger(loaded.candidate.plan);
+  const pool = judge.pool(1);
+  const build = pool.build(loaded, ledger);
+  const sampler = openSampler('cold', driver, { build, judge: judge.kernels });
+  const among = new Trials(driver, { judge, build, mode: 'cold' });
+  await among.all(() => Promise.resolve());
+  expect(ledger.report().passed).toBe(true);
+  // No trial in 300 samples: once in 250 million runs.
+  for (let sample = 0; sample < 300; ++sample) {
+    among.perhaps();
+    sampler.sample();
+  }
+  expect(ledger.report().detail).toMatch(/^in \d+ samples? of \d+ launches; .* elements are outside/);
+  for (const each of [among, sampler]) each.close();
+  pool.free();
+  judge.close();
 });
 
 test('a trial on numbers at the end of a dtype does not double them', async () => {

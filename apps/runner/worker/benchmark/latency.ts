@@ -9,7 +9,7 @@ import type { Conditions } from './conditions.ts';
 import { Judge, type DrawnAhead } from './judge.ts';
 import { OutputLedger } from './output-ledger.ts';
 import { EventPair, openSampler, type Sampler } from './samplers.ts';
-import type { TimedBuild } from './timed-build.ts';
+import { Trials } from './trial-samples.ts';
 import {
   BATCH_MS,
   CONDITIONS_EVERY_MS,
@@ -154,10 +154,11 @@ class Measurement {
     const pool = this.#judge.pool(this.#mode === 'cold' ? 1 : await this.#hotLaunches());
     const build = pool.build(this.#loaded, this.#ledger);
     const sampler = openSampler(this.#mode, driver, { build: build, judge: this.#judge.kernels, stamps: this.#stamps });
-    await runTrials(this.#judge, build, { sampler, announce: () => this.#announce() });
-    this.#stamps?.read();
+    const trials = new Trials(driver, { judge: this.#judge, build, mode: this.#mode });
+    await trials.all(() => this.#announce());
     if (this.#protocol.checkedLaunches === undefined) await this.#warmUp(sampler);
-    const stopReason = await this.#sampleUntilDone(sampler);
+    const stopReason = await this.#sampleUntilDone(sampler, trials);
+    trials.close();
     sampler.close();
     build.close();
     pool.free();
@@ -215,7 +216,7 @@ class Measurement {
     }
   }
 
-  async #sampleUntilDone(sampler: Sampler): Promise<LatencyReport['stopReason']> {
+  async #sampleUntilDone(sampler: Sampler, trials: Trials): Promise<LatencyReport['stopReason']> {
     const limitMs = this.#protocol.maxSeconds * 1000;
     let started = performance.now();
     const looks = new Looks(this.#protocol.minSamples);
@@ -223,8 +224,10 @@ class Measurement {
       const batch: number[] = [];
       const batchStarted = performance.now();
       await this.#announce();
-      do batch.push(sampler.sample());
-      while (
+      do {
+        trials.perhaps();
+        batch.push(sampler.sample());
+      } while (
         performance.now() - batchStarted < (this.#turns ? TURN_BATCH_MS[this.#mode] : BATCH_MS) &&
         this.#samples.length + batch.length < this.#protocol.maxSamples
       );
@@ -293,7 +296,7 @@ class Measurement {
   }
 
   #announce(): Promise<void> {
-    return this.#tools.reporter.step('timed launches', BATCH_MS + this.#sampleLimitMs);
+    return this.#tools.reporter.step('timed launches', BATCH_MS + 2 * this.#sampleLimitMs);
   }
 
   async #reportConditions(): Promise<void> {
@@ -304,24 +307,6 @@ class Measurement {
       conditions: this.#tools.conditions.read(this.#ownProcesses),
     });
   }
-}
-
-interface Trial {
-  sampler: Sampler;
-  announce: () => Promise<void>;
-}
-
-/**
- * Takes one sample on each trial's drawn values, and discards its time. Otherwise a build could recognize timed
- * launches and compute correct outputs only for N(0, 1) there.
- */
-export async function runTrials(judge: Judge, build: TimedBuild, { sampler, announce }: Trial): Promise<void> {
-  for (let trial = 1; trial <= judge.trials; trial += 1) {
-    await announce();
-    build.use(trial);
-    sampler.sample();
-  }
-  build.use(0);
 }
 
 /** Median clock of the kept samples. */
