@@ -82,6 +82,15 @@ const WRONG_ON_WIDTHS: typeof WRONG_ON = {
   'small head dimensions': ({ headDim }) => headDim < 32,
   'between 64 and 128': ({ headDim }) => headDim > 64 && headDim < 128,
 };
+const WRONG_ON_GROUPS: typeof WRONG_ON = {
+  'groups of three, five or more heads': (shape) => groupOf(shape) > 1 && !Number.isInteger(Math.log2(groupOf(shape))),
+  'groups of two, four or more heads': (shape) => groupOf(shape) > 1 && Number.isInteger(Math.log2(groupOf(shape))),
+};
+/** How many heads of Q share one of several heads of K and V; 1 if there is one head of K and V. */
+function groupOf(shape: Shape): number {
+  const { H, Hkv } = scopeOfShape(attention(), shape) as Record<'H' | 'Hkv', number>;
+  return Hkv === 1 ? 1 : H / Hkv;
+}
 const all = ({ batch, heads }: Shape): number => batch * heads;
 /** Least share of runs that must draw a failing shape. */
 const SHARE = 0.85;
@@ -95,6 +104,7 @@ const WRONG: [kernel: string, on: typeof WRONG_ON, least: number][] = [
   ['flashcore_v6', WRONG_ON, SHARE],
   ['flashcore_v12', WRONG_ON, SHARE_OF_FORMS],
   ['corpus/cheats_shapes', { ...WRONG_ON, ...WRONG_ON_WIDTHS }, SHARE],
+  ['corpus/shapes_group_of_seven', WRONG_ON_GROUPS, SHARE],
 ];
 
 test.each(inFull(WRONG, ([kernel]) => kernel === 'flashcore_v6'))(

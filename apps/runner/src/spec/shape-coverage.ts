@@ -122,9 +122,10 @@ export function shapeClasses(problem: Problem, values: CaseValues, sizes: SizeCl
   const tile = Math.max(...sizes.tiles.filter((each) => each <= MOST_OF_A_TILE), Math.min(...sizes.tiles));
   const ofAxes = axes.flatMap(({ name, draw, default: fallback }) => {
     const extent = entryOf(values, name)!;
-    // One K and V head for all heads of Q, and one for some of them, are separate classes.
-    const isOne = draw === 'divisor' && extent === 1;
-    const beside = fallback ? [`${name} ${isOne ? 'one' : Math.sign(extent - valueOr(extent, fallback, values))}`] : [];
+    const usual = fallback ? valueOr(extent, fallback, values) : extent;
+    const beside = fallback
+      ? [`${name} ${draw === 'divisor' ? divisorClass(extent, usual) : Math.sign(extent - usual)}`]
+      : [];
     if (draw === 'width') return [...beside, `${name} width ${widthClass(extent, sizes.widths.get(name)!)}`];
     if (draw === 'length')
       return [...beside, `${name} ${rank(extent, sizes.lengths)}`, `${name} end ${endOf(extent, tile)}`];
@@ -155,6 +156,16 @@ const widthClass = (width: number, widths: readonly number[]): number =>
   widths.length <= WIDTH_CLASSES
     ? width
     : Math.floor((WIDTH_CLASSES * widths.findLastIndex((each) => each <= width)) / widths.length);
+
+/**
+ * The class of a divisor, such as the heads of K and V: one for all heads of Q, one each, or one for each group. A kernel
+ * that shifts instead of dividing is wrong only for groups whose size is not a power of two.
+ */
+function divisorClass(divisor: number, all: number): string {
+  if (divisor === 1) return 'one';
+  if (divisor === all) return 'each';
+  return Number.isInteger(Math.log2(all / divisor)) ? 'groups of 2^n' : 'groups';
+}
 
 const parity = (count: number): string => (count === 1 ? 'one' : ['even', 'odd'][count % 2]!);
 
