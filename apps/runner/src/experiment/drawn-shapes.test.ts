@@ -3,7 +3,7 @@
  * the dtype's whole range. They detect kernels that are correct only on the cases. The smallest shape on which such a
  * kernel is wrong is reported.
  */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { FindingKind, Outcome, Verdict, type JobResult } from '@flashcore/shared/contract';
@@ -28,10 +28,18 @@ afterAll(() => fixture.close());
 
 const LIMITS = { timeout: 300_000 };
 
+/** A kernel by its id; one of kernels/corpus, which has no ids, by its files. */
+function kernelOf(id: string) {
+  const folder = join(REPOSITORY_ROOT, 'kernels/corpus', id);
+  if (!existsSync(folder)) return { source: { case: 'kernelId', value: id } } as const;
+  const names = readdirSync(folder);
+  return fixture.upload(Object.fromEntries(names.map((name) => [name, readFileSync(join(folder, name), 'utf8')])));
+}
+
 /** Runs an experiment on one small case, on which every cheat is correct. */
 async function experiment(kernelId: string, shape = '1x1x64x64'): Promise<{ outcome: string; result: JobResult }> {
   const { outcome } = await fixture.run('runExperiment', {
-    kernel: { source: { case: 'kernelId', value: kernelId } },
+    kernel: kernelOf(kernelId),
     noFallback: true,
     verify: { shapes: [parseShape(shape)], seedCount: 1 },
     benchmark: {
@@ -52,17 +60,28 @@ test('trials detect a kernel whose timed launches are right only on inputs from 
   expect(benchmarks.some(({ outputCheck }) => !outputCheck.startsWith('right'))).toBe(true);
 });
 
+test('trials detect a decoding kernel that is right for N(0, 1) where all caches are full', LIMITS, async () => {
+  const { outcome, result } = await experiment('values_decode_full_caches', 'B=3,H=2,Hkv=1,Skv=200,D=64');
+  const [{ verify, findings }] = result.variants as [(typeof result.variants)[number]];
+  expect(outcome).toBe('WRONG_RESULT');
+  const runs = [...verify!.cases, ...verify!.probes, ...verify!.drawn];
+  expect(runs.filter(({ verdict }) => verdict === Verdict.FAIL)).toEqual([]);
+  expect(findings[0]!.message).toMatch(/^B=3.*: right when verified, wrong when timed: /);
+});
+
 /** For each kernel a shape, and the distribution that shows its mistake. N(0, 1) does not show it. */
 const OF_A_RANGE: Record<string, { shape: string; shows: string }> = {
   values_keys_up_to_8192: { shape: '1x1x64x64', shows: 'largest_keys' },
   values_fp32_as_fp16: { shape: '1x1x64x64', shows: 'mixed_scales' },
   values_decode_first_maximum: { shape: 'B=3,H=2,Hkv=1,Skv=300,D=64', shows: 'few_far' },
+  values_softmax_sampled_row: { shape: 'rows=4,N=600', shows: 'lone_elements' },
+  values_rmsnorm_sampled_row: { shape: 'rows=4,N=600', shows: 'lone_elements' },
 };
 test.each(Object.keys(OF_A_RANGE))('%s fails on inputs that reach the ends of a dtype', LIMITS, async (kernelId) => {
   const { shape, shows } = OF_A_RANGE[kernelId]!;
   const verdicts: Verdict[] = [];
   for (const seed of ['5eed@normal', `5eed@${shows}`]) {
-    const kernel = { source: { case: 'kernelId', value: kernelId } } as const;
+    const kernel = kernelOf(kernelId);
     const settings = { shapes: [parseShape(shape)], seeds: [seed] };
     const { outcome } = await fixture.run('verify', { kernel, settings });
     verdicts.push(outcome.result.variants[0]!.verify!.cases[0]!.verdict);

@@ -12,9 +12,10 @@ export const PROTOCOL_VERSION = 'flashcore-protocol 4';
  * sizes. 5: drawn shapes of every axis and attribute that the kernel uses, and probes of every problem. 6: the probes'
  * inputs also on the timed shapes. 7: also on small drawn shapes, in turn. 8: also on large shapes, where they are
  * repeated. 9: the largest numbers in K, and in bf16 and fp32 also numbers beyond fp16's range in Q and K. 10: the
- * probes' distributions for the backward pass.
+ * probes' distributions for the backward pass. 11: single large elements for softmax and RMSNorm, and the probes'
+ * distributions in timed launches of every problem.
  */
-export const INPUTS_VERSION = 'flashcore-inputs 10';
+export const INPUTS_VERSION = 'flashcore-inputs 11';
 
 /**
  * A seed for the heads that the inputs of timed launches are made from. Drawn here rather than in the worker, so that

@@ -282,6 +282,11 @@ function drawTensor(
       random.fillNormal(values, scale);
       each((now) => (random.below(OUTLIER_ONE_IN) === 0 ? now * OUTLIER_ELEMENT : now));
       break;
+    case 'lone_elements':
+      random.fillNormal(values, scale);
+      for (let start = 0; start < values.length; start += columns)
+        values[start + random.below(columns)] = LONE_ELEMENT * scale;
+      break;
     case 'repeated': {
       // In the first head only one row differs, so a check of a few rows hardly finds it.
       random.fillNormal(values, scale);
@@ -338,6 +343,8 @@ const LOW_STEP_LOGIT = Math.log(0.05);
 const OUTLIER_CHANNEL = 64;
 const OUTLIER_ELEMENT = 8;
 const OUTLIER_ONE_IN = 64;
+/** exp() of it is infinite in fp32, and its square in fp16. A kernel that looks at some elements of a row misses it. */
+const LONE_ELEMENT = 300;
 /** One in this many rows differs from the common row of its head. */
 const REPEATED_ONE_IN = 8;
 /** A bias hides one in this many keys from a query. */

@@ -46,6 +46,7 @@ const INPUT_KINDS = [
   'channels_down',
   'outlier_channels',
   'outlier_elements',
+  'lone_elements',
   'every_exponent',
   'repeated',
   'two_scales',
