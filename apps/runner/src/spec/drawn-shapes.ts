@@ -136,14 +136,17 @@ export function affordedTrialSets(problem: Problem, device: Device, shape: Shape
   const drawn = repeatedShape(problem, shape) ?? shape;
   return Math.floor(
     Math.min(
-      MOST_DRAWN_ELEMENTS / tensorElements(problem, drawn),
+      MOST_DRAWN_ELEMENTS[device.simulated ? 'simulated' : 'real'] / tensorElements(problem, drawn),
       MOST_REPEATED_ELEMENTS / tensorElements(problem, shape),
       (TRIALS_SHARE * allFlops) / caseFlops(problem, drawn),
     ),
   );
 }
-/** Limit on the elements of the largest tensor in all sets of trials: a million are drawn in a tenth of a second. */
-const MOST_DRAWN_ELEMENTS = 2 ** 22;
+/**
+ * Limit on the elements of the largest tensor in all sets of trials. A million are drawn in a tenth of a second, which
+ * the emulator's own time hides.
+ */
+const MOST_DRAWN_ELEMENTS = { simulated: 2 ** 23, real: 2 ** 22 };
 
 /** Limit on the elements of all inputs of a timed shape together. */
 const MOST_REPEATED_ELEMENTS = 2 ** 24;
