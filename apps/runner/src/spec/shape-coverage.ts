@@ -158,8 +158,8 @@ const widthClass = (width: number, widths: readonly number[]): number =>
     : Math.floor((WIDTH_CLASSES * widths.findLastIndex((each) => each <= width)) / widths.length);
 
 /**
- * The class of a divisor, such as the heads of K and V: one for all heads of Q, one each, or one for each group. A kernel
- * that shifts instead of dividing is wrong only for groups whose size is not a power of two.
+ * The class of a divisor, such as the heads of K and V: one for all heads of Q, one each, or one for each group. A
+ * kernel that shifts instead of dividing is wrong only for groups whose size is not a power of two.
  */
 function divisorClass(divisor: number, all: number): string {
   if (divisor === 1) return 'one';

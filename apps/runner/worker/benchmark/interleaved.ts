@@ -164,8 +164,8 @@ class Comparison {
   }
 
   /**
-   * Warms up, then runs blocks until the interval of the ratio is narrow enough. The champion's check against itself has
-   * no trials.
+   * Warms up, then runs blocks until the interval of the ratio is narrow enough. The champion's check against itself
+   * has no trials.
    */
   async #series(sides: readonly [Side, Side], trials?: Trials): Promise<PairedSamples> {
     const { protocol } = this.#request;
