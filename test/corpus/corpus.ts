@@ -40,19 +40,28 @@ export interface Corpus {
 
 type CheatYaml = Pick<Cheat, 'name' | 'does' | 'gains' | 'rule'> & Partial<Pick<Cheat, 'passes'>>;
 
+interface FamilyYaml {
+  title: string;
+  /** Whether each cheat is a kernel of its own, in a folder with its name. */
+  apart?: boolean;
+  cheats: Record<string, CheatYaml>;
+}
+
 interface CorpusYaml {
   rules: Record<string, string>;
-  families: Record<string, { title: string; cheats: Record<string, CheatYaml> }>;
+  families: Record<string, FamilyYaml>;
   honest: { kernel: string; parameters?: Record<string, number>; why: string }[];
 }
+
+const parametersOf = (cheat: number | undefined): Cheat['parameters'] => (cheat === undefined ? {} : { CHEAT: cheat });
 
 /** Errors: if a cheat names a rule that the file does not have, or two entries have one name. */
 export function readCorpus(): Corpus {
   const { rules, families, honest } = parse(readFileSync(join(repositoryRoot(), CORPUS_FILE), 'utf8')) as CorpusYaml;
-  const cheats = Object.entries(families).flatMap(([family, { cheats: numbered }]) =>
+  const cheats = Object.entries(families).flatMap(([family, { apart, cheats: numbered }]) =>
     Object.entries(numbered).map(([number, { name, does, gains, rule, passes = {} }]) => ({
-      kernel: `kernels/corpus/${family}`,
-      parameters: { CHEAT: Number(number) },
+      kernel: `kernels/corpus/${apart ? name : family}`,
+      parameters: parametersOf(apart ? undefined : Number(number)),
       name,
       family,
       does,

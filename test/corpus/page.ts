@@ -73,7 +73,7 @@ export function cheatingPage(): Promise<string> {
         cheats
           .filter((cheat) => cheat.family === family)
           .map((cheat) => [
-            `\`${cheat.name}\` (${cheat.parameters['CHEAT']})`,
+            [`\`${cheat.name}\``, ...Object.values(cheat.parameters).map((number) => `(${number})`)].join(' '),
             cheat.does,
             rules[cheat.rule]!,
             ...runs.map((run) => verdictOf(cheat, run, results[run]!)),

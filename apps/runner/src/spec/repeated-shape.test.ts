@@ -6,7 +6,7 @@ import { create } from '@bufbuild/protobuf';
 import { DeviceSchema } from '@flashcore/shared/contract';
 import { formatShape, parseProblem, parseShape } from '@flashcore/shared/kernels';
 import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
-import { affordedInputs, repeatedShape } from './drawn-shapes.ts';
+import { affordedInputs, affordedTrialSets, repeatedShape } from './drawn-shapes.ts';
 
 const gpu = create(DeviceSchema, { simulated: false, multiprocessors: 132 });
 const problemOf = (id: string) =>
@@ -42,4 +42,17 @@ test.each([
   ['softmax', 'rows=4096,N=4096', 1],
 ])('a GPU has time to run the probes of %s %s on at least %i inputs', (id, shape, least) => {
   expect(affordedInputs(problemOf(id), gpu, parseShape(shape))).toBeGreaterThanOrEqual(least);
+});
+
+const devices = { GPU: gpu, emulator: create(DeviceSchema, { simulated: true, multiprocessors: 58 }) };
+
+test.each([
+  ['GPU', 'gemm', 'M=2048,N=2048,K=2048', 4],
+  ['GPU', 'softmax', 'rows=4096,N=4096', 1],
+  ['GPU', 'attention_decode', 'B=8,H=8,Hkv=2,Skv=300,D=128', 6],
+  ['emulator', 'attention_decode', 'B=8,H=8,Hkv=2,Skv=300,D=128', 13],
+  // Its caches have 2^28 elements, and no smaller case that they could repeat.
+  ['GPU', 'attention_decode', 'B=32,H=32,Hkv=8,Skv=8192,D=128', 0],
+] as const)('on the %s, timed launches of %s %s have trials of %i distributions', (device, id, shape, sets) => {
+  expect(affordedTrialSets(problemOf(id), devices[device], parseShape(shape))).toBe(sets);
 });
