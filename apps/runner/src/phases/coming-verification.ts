@@ -126,7 +126,7 @@ export function probesOf(variant: PlannedVariant, spec: VerifySpec, seed: string
 }
 
 /** Distributions that scale N(0, 1), the largest logits first, so N(0, 1) itself comes last. */
-const normalRules = (distributions: Readonly<Record<string, Distribution>>): Distribution[] =>
+export const normalRules = (distributions: Readonly<Record<string, Distribution>>): Distribution[] =>
   Object.values(distributions)
     .filter(({ q, k, v }) => [q, k, v].every((kind) => kind === 'normal'))
     .toSorted((a, b) => b.logitScale - a.logitScale);

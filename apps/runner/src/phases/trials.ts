@@ -5,8 +5,8 @@ import { planLaunches, type Distribution } from '@flashcore/shared/kernels';
 import type { InputRule } from '../../worker/messages/launchable.ts';
 import type { Trial } from '../../worker/messages/measuring.ts';
 import { isMadeOfHeads } from '../../worker/messages/pool-size.ts';
-import { affordedTrialSets, affordedTrials } from '../spec/drawn-shapes.ts';
-import { repeatedCase } from './coming-verification.ts';
+import { affordedTrialSets, affordedTrials, affordsNormalInput } from '../spec/drawn-shapes.ts';
+import { normalRules, repeatedCase } from './coming-verification.ts';
 import type { VariantServices } from './job-services.ts';
 
 /** Distributions in one trial: at least as many as a small launch has drawn heads. */
@@ -30,9 +30,12 @@ export function trialsOn(services: VariantServices, shape: Shape): Trial[] {
   if (!isMadeOfHeads(timed)) {
     const repeats = repeatedCase(services, timed, shape);
     // A launch has a single set, and a graph may have a single launch.
-    return rules
+    const trials = rules
       .slice(0, affordedTrialSets(manifest.problem, device, shape))
       .map((rule) => ({ rules: [rule], repeats }));
+    // Normal numbers are drawn fast enough for large shapes, too. Scaled, they make the largest logits.
+    const [largest] = affordsNormalInput(manifest.problem, device, shape) ? normalRules(cases.distributions) : [];
+    return largest && largest.logitScale > 1 ? [...trials, { rules: [largest] }] : trials;
   }
   const mixed = rules.filter(meetsAny).map(timedRule);
   const trials = [
