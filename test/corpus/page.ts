@@ -19,8 +19,15 @@ const RUNS = {
 } as const;
 type Run = keyof typeof RUNS;
 
+interface StoredResults {
+  folder: string;
+  results: Partial<Record<Run, CorpusResult>>;
+  /** The days on which the parts of a run ended. */
+  days: Record<Run, string[]>;
+}
+
 /** The documents of the newest folder. Errors: if there is no folder. */
-export function readResults(): { folder: string; results: Partial<Record<Run, CorpusResult>> } {
+export function readResults(): StoredResults {
   const folder = readdirSync(RESULTS)
     .filter((name) => /^corpus-\d{4}-\d\d-\d\d$/.test(name))
     .sort()
@@ -28,20 +35,22 @@ export function readResults(): { folder: string; results: Partial<Record<Run, Co
   if (folder === undefined)
     throw new Error('Wanted a folder docs/results/corpus-<date>: run test/corpus/main.ts first');
   const corpus = readCorpus();
-  const results: Partial<Record<Run, CorpusResult>> = {};
+  const results: StoredResults['results'] = {};
+  const days: StoredResults['days'] = { before: [], emulator: [], gpu: [] };
   for (const run of Object.keys(RUNS) as Run[]) {
-    // A GPU that is available for only minutes runs the corpus in parts: gpu.json, gpu.2.json …
+    // A GPU that is available for only minutes runs the corpus in parts: gpu.json, gpu.2.json … New cheats are a part.
     for (const part of filesOf(folder, new RegExp(`^${run}(\\.\\d+)?\\.json$`))) {
       const now = jsonOf<CorpusResult>(folder, part)!;
       const earlier = results[run];
       results[run] = earlier ? merged(earlier, now, corpus) : now;
+      days[run] = [...new Set([...days[run], now.date.slice(0, 10)])].toSorted();
     }
   }
-  return { folder, results };
+  return { folder, results, days };
 }
 
 export function cheatingPage(): Promise<string> {
-  const { folder, results } = readResults();
+  const { folder, results, days } = readResults();
   const { cheats, families, rules, honest } = readCorpus();
   const runs = (Object.keys(RUNS) as Run[]).filter((run) => results[run]);
   const lines = [
@@ -55,11 +64,11 @@ export function cheatingPage(): Promise<string> {
     ...table(
       ['run', 'device', 'date', 'cheats caught', 'honest kernels that pass'],
       runs.map((run) => {
-        const { device, date, cheats: judged, honest: cleared } = results[run]!;
+        const { device, cheats: judged, honest: cleared } = results[run]!;
         return [
           RUNS[run],
           device,
-          date.slice(0, 10),
+          days[run].join(', '),
           `${judged.filter(({ caught }) => caught).length} of ${judged.length}`,
           `${cleared.filter(({ passed }) => passed).length} of ${cleared.length}`,
         ];
