@@ -26,13 +26,21 @@ std::vector<Program> programs_of(const std::string& source) {
   std::string line;
   for (int number = 1; std::getline(text, line); ++number) {
     char expected[32];
-    if (sscanf(line.c_str(), "// %31s %u %u %u", expected, &next.blocks, &next.threads, &next.shared_bytes) == 4) {
+    if (sscanf(line.c_str(), "// %31s %u %u %u", expected, &next.blocks, &next.threads, &next.shared_bytes) == 4 ||
+        sscanf(line.c_str(), "// correct, %31s %u %u %u", expected, &next.blocks, &next.threads, &next.shared_bytes) ==
+            4) {
       next.expected = expected;
       has_next = true;
-    } else if (line.rfind("PROGRAM", 0) == 0) {
+    } else if (line.rfind("PROGRAM", 0) == 0 || line.rfind("PAIR", 0) == 0) {
       CHECK(has_next);
-      const size_t begin = line.find('(') + 1;
-      next.name = line.substr(begin, line.find(')') - begin);
+      const size_t begin = line.find('(') + 1, comma = line.find(", "), end = line.find(')');
+      if (comma < end) {
+        programs.push_back(next);
+        programs.back().expected = "correct";
+        programs.back().name = line.substr(begin, comma - begin);
+      }
+      const size_t last = comma < end ? comma + 2 : begin;
+      next.name = line.substr(last, end - last);
       programs.push_back(next);
       has_next = false;
     } else if (const size_t names = line.find("  // fault in "); names != std::string::npos) {

@@ -5,33 +5,19 @@
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 #include <mma.h>
-#include <stdint.h>
+
+#include "programs.cuh"
 
 namespace cg = cooperative_groups;
 
-#define PROGRAM(NAME) extern "C" __global__ void NAME(const float* in, float* out, int* scratch, int n)
-constexpr unsigned ALL = 0xffffffff;
-
-__device__ __forceinline__ uint32_t shared_at(const void* at) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
-}
-
 // --- warp functions do not order memory ------------------------------------------------------------------------------
 
-// correct 1 32 0
-PROGRAM(shuffle_and_syncwarp) {
-  __shared__ float part[32];
-  part[threadIdx.x] = in[threadIdx.x];
-  const float sum = __shfl_xor_sync(ALL, in[threadIdx.x], 1);
-  __syncwarp();
-  out[threadIdx.x] = part[31 - threadIdx.x] + sum;
-}
-
-// RACE 1 32 0
-PROGRAM(shuffle_for_syncwarp) {
+// correct, RACE 1 32 0
+PAIR(shuffle_and_syncwarp, shuffle_for_syncwarp) {
   __shared__ float part[32];
   part[threadIdx.x] = in[threadIdx.x];  // fault
   const float sum = __shfl_xor_sync(ALL, in[threadIdx.x], 1);
+  if (RIGHT) __syncwarp();
   out[threadIdx.x] = part[31 - threadIdx.x] + sum;  // fault
 }
 
@@ -52,27 +38,15 @@ PROGRAM(reduction_for_syncwarp) {
 }
 
 // The rows that the warp read before the shuffles are overwritten after them.
-// correct 1 32 0
-PROGRAM(row_used_again) {
-  __shared__ float row[32];
-  for (int k = 0; k < 4; ++k) {
-    row[threadIdx.x] = in[k * 32 + threadIdx.x];
-    __syncwarp();
-    float most = row[31 - threadIdx.x];
-    for (int d = 16; d > 0; d /= 2) most = fmaxf(most, __shfl_xor_sync(ALL, most, d));
-    __syncwarp();
-    out[k * 32 + threadIdx.x] = most;
-  }
-}
-
-// RACE 1 32 0
-PROGRAM(row_used_again_after_shuffles) {
+// correct, RACE 1 32 0
+PAIR(row_used_again, row_used_again_after_shuffles) {
   __shared__ float row[32];
   for (int k = 0; k < 4; ++k) {
     row[threadIdx.x] = in[k * 32 + threadIdx.x];  // fault
     __syncwarp();
     float most = row[31 - threadIdx.x];  // fault
     for (int d = 16; d > 0; d /= 2) most = fmaxf(most, __shfl_xor_sync(ALL, most, d));
+    if (RIGHT) __syncwarp();
     out[k * 32 + threadIdx.x] = most;
   }
 }
@@ -108,23 +82,14 @@ PROGRAM(halves_of_a_warp_that_read_each_other) {
 }
 
 // Lanes 8 to 15 carry what the first lanes wrote to the last ones.
-// correct 1 32 0
-PROGRAM(handed_on_by_lanes) {
-  __shared__ float part[32];
-  const unsigned lane = threadIdx.x;
-  if (lane < 8) part[lane] = in[lane];
-  if (lane < 16) __syncwarp(0x0000ffff);
-  if (lane >= 8) __syncwarp(0xffffff00);
-  if (lane >= 16) out[lane] = part[lane % 8];
-}
-
-// RACE 1 32 0
-PROGRAM(handed_on_by_lanes_too_early) {
+// correct, RACE 1 32 0
+PAIR(handed_on_by_lanes, handed_on_by_lanes_too_early) {
   __shared__ float part[32];
   const unsigned lane = threadIdx.x;
   if (lane < 8) part[lane] = in[lane];  // fault
-  if (lane >= 8) __syncwarp(0xffffff00);
+  if (!RIGHT && lane >= 8) __syncwarp(0xffffff00);
   if (lane < 16) __syncwarp(0x0000ffff);
+  if (RIGHT && lane >= 8) __syncwarp(0xffffff00);
   if (lane >= 16) out[lane] = part[lane % 8];  // fault
 }
 
@@ -267,27 +232,16 @@ PROGRAM(counted_by_each_block_in_block_scope) {
   out[blockIdx.x * 64 + threadIdx.x] = scratch[blockIdx.x * 4 + threadIdx.x % 4];
 }
 
-// correct 2 32 0
-PROGRAM(released_to_the_device) {
+// correct, RACE 2 32 0
+PAIR(released_to_the_device, released_to_the_block) {
   if (threadIdx.x) return;
   cuda::atomic_ref<int, cuda::thread_scope_device> flag(scratch[0]);
   if (blockIdx.x == 0) {
-    scratch[64] = static_cast<int>(in[5]);
-    flag.store(1, cuda::memory_order_release);
-  } else {
-    while (flag.load(cuda::memory_order_acquire) == 0) {}
-    out[0] = scratch[64];
-  }
-}
-
-// RACE 2 32 0
-PROGRAM(released_to_the_block) {
-  if (threadIdx.x) return;
-  if (blockIdx.x == 0) {
     scratch[64] = static_cast<int>(in[5]);  // fault
-    cuda::atomic_ref<int, cuda::thread_scope_block>(scratch[0]).store(1, cuda::memory_order_release);  // fault
+    if (RIGHT) flag.store(1, cuda::memory_order_release);
+    if (!RIGHT)
+      cuda::atomic_ref<int, cuda::thread_scope_block>(scratch[0]).store(1, cuda::memory_order_release);  // fault
   } else {
-    cuda::atomic_ref<int, cuda::thread_scope_device> flag(scratch[0]);
     while (flag.load(cuda::memory_order_acquire) == 0) {}  // fault
     out[0] = scratch[64];  // fault
   }
@@ -481,26 +435,8 @@ PROGRAM(barrier_for_some_of_a_warp) {
 // --- groups of copies ------------------------------------------------------------------------------------------------
 
 // Three stages. After the last tile, groups without copies keep the count of groups right.
-// correct 1 64 0
-PROGRAM(three_stages) {
-  __shared__ float tile[3][64];
-  float sum = 0;
-  for (int k = 0; k < 2; ++k) {
-    __pipeline_memcpy_async(&tile[k][threadIdx.x], &in[k * 64 + threadIdx.x], 4);
-    __pipeline_commit();
-  }
-  for (int k = 0; k < 8; ++k) {
-    __pipeline_wait_prior(1);
-    __syncthreads();
-    sum += tile[k % 3][63 - threadIdx.x];
-    if (k + 2 < 8) __pipeline_memcpy_async(&tile[(k + 2) % 3][threadIdx.x], &in[(k + 2) * 64 + threadIdx.x], 4);
-    __pipeline_commit();
-  }
-  out[threadIdx.x] = sum;
-}
-
-// RACE 1 64 0
-PROGRAM(three_stages_without_empty_groups) {
+// correct, RACE 1 64 0
+PAIR(three_stages, three_stages_without_empty_groups) {
   __shared__ float tile[3][64];
   float sum = 0;
   for (int k = 0; k < 2; ++k) {
@@ -511,10 +447,9 @@ PROGRAM(three_stages_without_empty_groups) {
     __pipeline_wait_prior(1);
     __syncthreads();
     sum += tile[k % 3][63 - threadIdx.x];  // fault
-    if (k + 2 < 8) {
+    if (k + 2 < 8)
       __pipeline_memcpy_async(&tile[(k + 2) % 3][threadIdx.x], &in[(k + 2) * 64 + threadIdx.x], 4);  // fault
-      __pipeline_commit();
-    }
+    if (RIGHT || k + 2 < 8) __pipeline_commit();
   }
   out[threadIdx.x] = sum;
 }
@@ -539,25 +474,11 @@ __device__ __forceinline__ void store_bulk(float* to, const float* from, unsigne
 }
 __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// correct 1 64 0
-PROGRAM(two_buffers_stored) {
+// correct, RACE 1 64 0
+PAIR(two_buffers_stored, two_buffers_and_three_groups) {
   __shared__ alignas(128) float tile[2][64];
   for (int k = 0; k < 6; ++k) {
-    if (threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
-    __syncthreads();
-    tile[k % 2][threadIdx.x] = in[k * 64 + threadIdx.x];
-    fence_async();
-    __syncthreads();
-    if (threadIdx.x == 0) store_bulk(out + k * 64, tile[k % 2], sizeof tile[0]);
-  }
-  if (threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-}
-
-// RACE 1 64 0
-PROGRAM(two_buffers_and_three_groups) {
-  __shared__ alignas(128) float tile[2][64];
-  for (int k = 0; k < 6; ++k) {
-    if (threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group.read 2;" ::: "memory");
+    if (threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(RIGHT ? 1 : 2) : "memory");
     __syncthreads();
     tile[k % 2][threadIdx.x] = in[k * 64 + threadIdx.x];  // fault
     fence_async();
@@ -677,23 +598,14 @@ PROGRAM(set_where_it_is_used) {
   out[threadIdx.x] = is_large ? own : 0;
 }
 
-// UNINITIALISED_READ 1 64 0
-PROGRAM(halo_that_nobody_loads) {
+// correct, UNINITIALISED_READ 1 64 0
+PAIR(halo_that_is_loaded, halo_that_nobody_loads) {
   __shared__ float tile[66];
   tile[threadIdx.x + 1] = in[threadIdx.x];
   if (threadIdx.x == 0) tile[0] = 0;
+  if (RIGHT && threadIdx.x == 63) tile[65] = 0;
   __syncthreads();
   out[threadIdx.x] = tile[threadIdx.x] + tile[threadIdx.x + 1] + tile[threadIdx.x + 2];  // fault
-}
-
-// correct 1 64 0
-PROGRAM(halo_that_is_loaded) {
-  __shared__ float tile[66];
-  tile[threadIdx.x + 1] = in[threadIdx.x];
-  if (threadIdx.x == 0) tile[0] = 0;
-  if (threadIdx.x == 63) tile[65] = 0;
-  __syncthreads();
-  out[threadIdx.x] = tile[threadIdx.x] + tile[threadIdx.x + 1] + tile[threadIdx.x + 2];
 }
 
 // UNINITIALISED_READ 1 32 0

@@ -1,41 +1,18 @@
 // Small programs after CUDA's Programming Guide and the PTX ISA, in pairs: a correct one, and one with a fault. The
-// comment above each has the expected verdict of the checks ("correct" or a kind of fault), blocks, threads and bytes
+// comment above each has the expected verdicts of the checks ("correct" or a kind of fault), blocks, threads and bytes
 // of dynamic shared memory. A faulty line ends in "// fault", or in "// fault in" and names of programs if several
 // programs call its function. If several lines are marked, as in a race, the report may name any of them.
 #include <cooperative_groups.h>
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 #include <mma.h>
-#include <stdint.h>
 
-#define PROGRAM(NAME) extern "C" __global__ void NAME(const float* in, float* out, int* scratch, int n)
-#define PROGRAM_OF_CLUSTER(NAME) \
-  extern "C" __global__ void __cluster_dims__(2) NAME(const float* in, float* out, int* scratch, int n)
-constexpr unsigned ALL = 0xffffffff;
-
-__device__ __forceinline__ uint32_t shared_at(const void* at) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
-}
+#include "programs.cuh"
 
 // --- barriers of a block ---------------------------------------------------------------------------------------------
 
-// correct 1 256 0
-PROGRAM(tiles_of_a_product) {
-  __shared__ float A[16][16], B[16][16];
-  const int row = threadIdx.x / 16, column = threadIdx.x % 16;
-  float sum = 0;
-  for (int tile = 0; tile < 2; ++tile) {
-    A[row][column] = in[row * 32 + tile * 16 + column];
-    B[row][column] = in[(tile * 16 + row) * 16 + column];
-    __syncthreads();
-    for (int k = 0; k < 16; ++k) sum += A[row][k] * B[k][column];
-    __syncthreads();
-  }
-  out[threadIdx.x] = sum;
-}
-
-// RACE 1 256 0
-PROGRAM(tiles_overwritten_early) {
+// correct, RACE 1 256 0
+PAIR(tiles_of_a_product, tiles_overwritten_early) {
   __shared__ float A[16][16], B[16][16];
   const int row = threadIdx.x / 16, column = threadIdx.x % 16;
   float sum = 0;
@@ -44,45 +21,29 @@ PROGRAM(tiles_overwritten_early) {
     B[row][column] = in[(tile * 16 + row) * 16 + column];  // fault
     __syncthreads();
     for (int k = 0; k < 16; ++k) sum += A[row][k] * B[k][column];  // fault
+    if (RIGHT) __syncthreads();
   }
   out[threadIdx.x] = sum;
 }
 
-// correct 1 256 0
-PROGRAM(sum_of_a_block) {
+// correct, RACE 1 256 0
+PAIR(sum_of_a_block, sum_with_one_barrier) {
   __shared__ float part[256];
   part[threadIdx.x] = in[threadIdx.x];
+  if (!RIGHT) __syncthreads();
   for (int stride = 128; stride > 0; stride /= 2) {
-    __syncthreads();
-    if (threadIdx.x < stride) part[threadIdx.x] += part[threadIdx.x + stride];
+    if (RIGHT) __syncthreads();
+    if (threadIdx.x < stride) part[threadIdx.x] += part[threadIdx.x + stride];  // fault
   }
   if (threadIdx.x == 0) out[0] = part[0];
 }
 
-// RACE 1 256 0
-PROGRAM(sum_with_one_barrier) {
-  __shared__ float part[256];
-  part[threadIdx.x] = in[threadIdx.x];
-  __syncthreads();
-  for (int stride = 128; stride > 0; stride /= 2)
-    if (threadIdx.x < stride) part[threadIdx.x] += part[threadIdx.x + stride];  // fault
-  if (threadIdx.x == 0) out[0] = part[0];
-}
-
-// correct 1 256 0
-PROGRAM(turned_tile) {
-  __shared__ float tile[16][17];
-  const int row = threadIdx.x / 16, column = threadIdx.x % 16;
-  tile[row][column] = in[threadIdx.x];
-  __syncthreads();
-  out[threadIdx.x] = tile[column][row];
-}
-
-// RACE 1 256 0
-PROGRAM(turned_without_barrier) {
+// correct, RACE 1 256 0
+PAIR(turned_tile, turned_without_barrier) {
   __shared__ float tile[16][17];
   const int row = threadIdx.x / 16, column = threadIdx.x % 16;
   tile[row][column] = in[threadIdx.x];  // fault
+  if (RIGHT) __syncthreads();
   out[threadIdx.x] = tile[column][row];  // fault
 }
 
@@ -106,24 +67,13 @@ PROGRAM(barrier_in_a_branch) {
   out[threadIdx.x] = part[63 - threadIdx.x];
 }
 
-// correct 1 128 0
-PROGRAM(named_barrier) {
+// correct, RACE 1 128 0
+PAIR(named_barrier, named_barrier_too_early) {
   __shared__ float part[64];
   if (threadIdx.x < 64) {
-    part[threadIdx.x] = in[threadIdx.x];
-    asm volatile("bar.arrive 1, 128;" ::: "memory");
-  } else {
-    asm volatile("bar.sync 1, 128;" ::: "memory");
-    out[threadIdx.x - 64] = part[threadIdx.x - 64];
-  }
-}
-
-// RACE 1 128 0
-PROGRAM(named_barrier_too_early) {
-  __shared__ float part[64];
-  if (threadIdx.x < 64) {
-    asm volatile("bar.arrive 1, 128;" ::: "memory");
+    if (!RIGHT) asm volatile("bar.arrive 1, 128;" ::: "memory");
     part[threadIdx.x] = in[threadIdx.x];  // fault
+    if (RIGHT) asm volatile("bar.arrive 1, 128;" ::: "memory");
   } else {
     asm volatile("bar.sync 1, 128;" ::: "memory");
     out[threadIdx.x - 64] = part[threadIdx.x - 64];  // fault
@@ -206,22 +156,13 @@ PROGRAM(scan_with_the_mask_of_others) {
   out[threadIdx.x] = value;
 }
 
-// correct 1 64 0
-PROGRAM(compacted_by_ballot) {
+// correct, RACE 1 64 0
+PAIR(compacted_by_ballot, compacted_without_atomic) {
   const bool kept = in[threadIdx.x] > 10;
   const unsigned lane = threadIdx.x % 32, kept_lanes = __ballot_sync(ALL, kept);
   int first = 0;
-  if (lane == 0) first = atomicAdd(scratch, __popc(kept_lanes));
-  first = __shfl_sync(ALL, first, 0);
-  if (kept) out[first + __popc(kept_lanes & ((1u << lane) - 1))] = in[threadIdx.x];
-}
-
-// RACE 1 64 0
-PROGRAM(compacted_without_atomic) {
-  const bool kept = in[threadIdx.x] > 10;
-  const unsigned lane = threadIdx.x % 32, kept_lanes = __ballot_sync(ALL, kept);
-  int first = 0;
-  if (lane == 0) {
+  if (lane == 0 && RIGHT) first = atomicAdd(scratch, __popc(kept_lanes));
+  if (lane == 0 && !RIGHT) {
     first = *scratch;  // fault
     *scratch = first + __popc(kept_lanes);  // fault
   }
@@ -231,28 +172,13 @@ PROGRAM(compacted_without_atomic) {
 
 // --- fences, flags and locks -----------------------------------------------------------------------------------------
 
-// correct 4 64 0
-PROGRAM(sum_by_the_last_block) {
-  __shared__ bool is_last;
-  float* parts = reinterpret_cast<float*>(scratch) + 64;
-  if (threadIdx.x == 0) {
-    parts[blockIdx.x] = in[blockIdx.x];
-    __threadfence();
-    is_last = atomicInc(reinterpret_cast<unsigned*>(scratch), gridDim.x) == gridDim.x - 1;
-  }
-  __syncthreads();
-  if (!is_last || threadIdx.x) return;
-  float sum = 0;
-  for (int block = 0; block < gridDim.x; ++block) sum += parts[block];
-  out[0] = sum;
-}
-
-// RACE 4 64 0
-PROGRAM(sum_without_fence) {
+// correct, RACE 4 64 0
+PAIR(sum_by_the_last_block, sum_without_fence) {
   __shared__ bool is_last;
   float* parts = reinterpret_cast<float*>(scratch) + 64;
   if (threadIdx.x == 0) {
     parts[blockIdx.x] = in[blockIdx.x];  // fault
+    if (RIGHT) __threadfence();
     is_last = atomicInc(reinterpret_cast<unsigned*>(scratch), gridDim.x) == gridDim.x - 1;
   }
   __syncthreads();
@@ -279,56 +205,29 @@ __device__ __forceinline__ int load_relaxed(const int* at) {
   return value;
 }
 
-// correct 2 32 0
-PROGRAM(message_released) {
-  if (threadIdx.x) return;
-  if (blockIdx.x == 0) {
-    scratch[64] = static_cast<int>(in[0]);
-    store_release(scratch, 1);
-  } else {
-    while (!load_acquire(scratch)) {}
-    out[0] = scratch[64];
-  }
-}
-
-// RACE 2 32 0
-PROGRAM(message_relaxed) {
+// correct, RACE 2 32 0
+PAIR(message_released, message_relaxed) {
   if (threadIdx.x) return;
   if (blockIdx.x == 0) {
     scratch[64] = static_cast<int>(in[0]);  // fault
-    store_relaxed(scratch, 1);
+    RIGHT ? store_release(scratch, 1) : store_relaxed(scratch, 1);
   } else {
-    while (!load_relaxed(scratch)) {}
+    while (!(RIGHT ? load_acquire(scratch) : load_relaxed(scratch))) {}
     out[0] = scratch[64];  // fault
   }
 }
 
-// correct 2 32 0
-PROGRAM(message_with_fences) {
-  volatile int* flag = scratch;
-  if (threadIdx.x) return;
-  if (blockIdx.x == 0) {
-    scratch[64] = static_cast<int>(in[0]);
-    __threadfence();
-    *flag = 1;
-  } else {
-    while (!*flag) {}
-    __threadfence();
-    out[0] = scratch[64];
-  }
-}
-
-// RACE 2 32 0
-PROGRAM(message_with_fences_of_the_block) {
+// correct, RACE 2 32 0
+PAIR(message_with_fences, message_with_fences_of_the_block) {
   volatile int* flag = scratch;
   if (threadIdx.x) return;
   if (blockIdx.x == 0) {
     scratch[64] = static_cast<int>(in[0]);  // fault
-    __threadfence_block();
+    RIGHT ? __threadfence() : __threadfence_block();
     *flag = 1;
   } else {
     while (!*flag) {}
-    __threadfence_block();
+    RIGHT ? __threadfence() : __threadfence_block();
     out[0] = scratch[64];  // fault
   }
 }
@@ -358,56 +257,33 @@ PROGRAM(counted_after_the_lock) {
   out[blockIdx.x * 32 + threadIdx.x] = in[threadIdx.x];
 }
 
-// correct 1 64 0
-PROGRAM(handed_to_another_warp) {
-  __shared__ float payload;
-  __shared__ volatile int flag;
-  if (threadIdx.x == 0) flag = 0;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    payload = in[0];
-    __threadfence_block();
-    flag = 1;
-  } else if (threadIdx.x == 32) {
-    while (!flag) {}
-    __threadfence_block();
-    out[0] = payload;
-  }
-}
-
-// RACE 1 64 0
-PROGRAM(handed_by_volatile_alone) {
+// correct, RACE 1 64 0
+PAIR(handed_to_another_warp, handed_by_volatile_alone) {
   __shared__ float payload;
   __shared__ volatile int flag;
   if (threadIdx.x == 0) flag = 0;
   __syncthreads();
   if (threadIdx.x == 0) {
     payload = in[0];  // fault
+    if (RIGHT) __threadfence_block();
     flag = 1;
   } else if (threadIdx.x == 32) {
     while (!flag) {}
+    if (RIGHT) __threadfence_block();
     out[0] = payload;  // fault
   }
 }
 
 // --- atomics, and stores that meet -----------------------------------------------------------------------------------
 
-// correct 2 128 0
-PROGRAM(histogram) {
+// correct, RACE 2 128 0
+PAIR(histogram, histogram_without_atomics) {
   __shared__ int bins[16];
   if (threadIdx.x < 16) bins[threadIdx.x] = 0;
   __syncthreads();
-  atomicAdd(&bins[static_cast<int>(in[threadIdx.x]) % 16], 1);
-  __syncthreads();
-  if (threadIdx.x < 16) atomicAdd(&scratch[threadIdx.x], bins[threadIdx.x]);
-}
-
-// RACE 2 128 0
-PROGRAM(histogram_without_atomics) {
-  __shared__ int bins[16];
-  if (threadIdx.x < 16) bins[threadIdx.x] = 0;
-  __syncthreads();
-  bins[static_cast<int>(in[threadIdx.x]) % 16] += 1;  // fault
+  int& bin = bins[static_cast<int>(in[threadIdx.x]) % 16];
+  if (RIGHT) atomicAdd(&bin, 1);
+  if (!RIGHT) bin += 1;  // fault
   __syncthreads();
   if (threadIdx.x < 16) atomicAdd(&scratch[threadIdx.x], bins[threadIdx.x]);
 }
@@ -501,20 +377,12 @@ PROGRAM(pairs_from_an_odd_index) {
 
 // --- what nobody has written -----------------------------------------------------------------------------------------
 
-// correct 1 32 0
-PROGRAM(accumulators) {
-  float acc[64] = {};
-  for (int k = 0; k < 4; ++k)
-#pragma unroll
-    for (int j = 0; j < 64; ++j) acc[j] += in[(k * 64 + j + threadIdx.x) % 256];
-#pragma unroll
-  for (int j = 0; j < 64; ++j) out[threadIdx.x * 64 + j] = acc[j];
-}
-
-// UNINITIALISED_READ 1 32 0
-PROGRAM(accumulators_without_a_value) {
+// correct, UNINITIALISED_READ 1 32 0
+PAIR(accumulators, accumulators_without_a_value) {
   float acc[64];
-  for (int k = 0; k < n / 16; ++k)
+  if (RIGHT)
+    for (float& value : acc) value = 0;
+  for (int k = 0; k < (RIGHT ? 4 : n / 16); ++k)
 #pragma unroll
     for (int j = 0; j < 64; ++j) acc[j] += in[(k * 64 + j + threadIdx.x) % 256];  // fault
 #pragma unroll
@@ -657,8 +525,8 @@ __device__ __forceinline__ void multiply_warp(const half (*A)[16], const half (*
 }
 
 // Scores of keys beyond the fifth are never written, and are masked before rows are summed.
-// correct 1 32 0
-PROGRAM(ragged_keys) {
+// correct, UNINITIALISED_READ 1 32 0
+PAIR(ragged_keys, ragged_keys_off_by_one) {
   __shared__ alignas(16) half Q[16][16], K[8][16];
   const int lane = threadIdx.x, keys = n - 59;
   for (int i = lane; i < 16 * 16; i += 32) Q[i / 16][i % 16] = __float2half(in[i]);
@@ -667,26 +535,7 @@ PROGRAM(ragged_keys) {
   float s[4] = {};
   multiply_warp(Q, K, s);
   for (int k = 0; k < 4; ++k)
-    if (lane % 4 * 2 + k % 2 >= keys) s[k] = 0;
-  for (int k = 0; k < 4; k += 2) {
-    float sum = s[k] + s[k + 1];
-    sum += __shfl_xor_sync(ALL, sum, 1);
-    sum += __shfl_xor_sync(ALL, sum, 2);
-    out[lane * 2 + k / 2] = sum;
-  }
-}
-
-// UNINITIALISED_READ 1 32 0
-PROGRAM(ragged_keys_off_by_one) {
-  __shared__ alignas(16) half Q[16][16], K[8][16];
-  const int lane = threadIdx.x, keys = n - 59;
-  for (int i = lane; i < 16 * 16; i += 32) Q[i / 16][i % 16] = __float2half(in[i]);
-  for (int i = lane; i < keys * 16; i += 32) K[i / 16][i % 16] = __float2half(in[i]);
-  __syncwarp();
-  float s[4] = {};
-  multiply_warp(Q, K, s);
-  for (int k = 0; k < 4; ++k)
-    if (lane % 4 * 2 + k % 2 > keys) s[k] = 0;
+    if (lane % 4 * 2 + k % 2 >= (RIGHT ? keys : keys + 1)) s[k] = 0;
   for (int k = 0; k < 4; k += 2) {
     float sum = s[k] + s[k + 1];
     sum += __shfl_xor_sync(ALL, sum, 1);
@@ -733,44 +582,18 @@ PROGRAM(flag_that_nobody_raises) {
 
 // --- asynchronous copies ---------------------------------------------------------------------------------------------
 
-// correct 1 64 0
-PROGRAM(copied_and_waited_for) {
-  __shared__ float tile[64];
-  __pipeline_memcpy_async(&tile[threadIdx.x], &in[threadIdx.x], 4);
-  __pipeline_commit();
-  __pipeline_wait_prior(0);
-  __syncthreads();
-  out[threadIdx.x] = tile[63 - threadIdx.x];
-}
-
-// RACE 1 64 0
-PROGRAM(copied_and_not_waited_for) {
+// correct, RACE 1 64 0
+PAIR(copied_and_waited_for, copied_and_not_waited_for) {
   __shared__ float tile[64];
   __pipeline_memcpy_async(&tile[threadIdx.x], &in[threadIdx.x], 4);  // fault
   __pipeline_commit();
+  if (RIGHT) __pipeline_wait_prior(0);
   __syncthreads();
   out[threadIdx.x] = tile[63 - threadIdx.x];  // fault
 }
 
-// correct 1 64 0
-PROGRAM(two_stages) {
-  __shared__ float tile[2][64];
-  __pipeline_memcpy_async(&tile[0][threadIdx.x], &in[threadIdx.x], 4);
-  __pipeline_commit();
-  float sum = 0;
-  for (int k = 0; k < 4; ++k) {
-    if (k < 3) __pipeline_memcpy_async(&tile[(k + 1) & 1][threadIdx.x], &in[(k + 1) * 64 + threadIdx.x], 4);
-    __pipeline_commit();
-    __pipeline_wait_prior(1);
-    __syncthreads();
-    sum += tile[k & 1][63 - threadIdx.x];
-    __syncthreads();
-  }
-  out[threadIdx.x] = sum;
-}
-
-// RACE 1 64 0
-PROGRAM(two_stages_one_too_late) {
+// correct, RACE 1 64 0
+PAIR(two_stages, two_stages_one_too_late) {
   __shared__ float tile[2][64];
   __pipeline_memcpy_async(&tile[0][threadIdx.x], &in[threadIdx.x], 4);  // fault
   __pipeline_commit();
@@ -778,7 +601,7 @@ PROGRAM(two_stages_one_too_late) {
   for (int k = 0; k < 4; ++k) {
     if (k < 3) __pipeline_memcpy_async(&tile[(k + 1) & 1][threadIdx.x], &in[(k + 1) * 64 + threadIdx.x], 4);  // fault
     __pipeline_commit();
-    __pipeline_wait_prior(2);
+    __pipeline_wait_prior(RIGHT ? 1 : 2);
     __syncthreads();
     sum += tile[k & 1][63 - threadIdx.x];  // fault
     __syncthreads();
@@ -813,22 +636,8 @@ __device__ __forceinline__ void store_bulk(void* to, const void* from, int bytes
 }
 __device__ __forceinline__ void wait_for_reads() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 
-// correct 1 64 0
-PROGRAM(bulk_load) {
-  __shared__ alignas(128) float tile[64];
-  __shared__ uint64_t barrier;
-  if (threadIdx.x == 0) {
-    init_barrier(&barrier, 1);
-    fence_proxy();
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) load_bulk(tile, in, sizeof tile, &barrier);
-  wait_for(&barrier, 0);
-  out[threadIdx.x] = tile[63 - threadIdx.x];
-}
-
-// RACE 1 64 0
-PROGRAM(bulk_load_not_waited_for) {
+// correct, RACE 1 64 0
+PAIR(bulk_load, bulk_load_not_waited_for) {
   __shared__ alignas(128) float tile[64];
   __shared__ uint64_t barrier;
   if (threadIdx.x == 0) {
@@ -837,26 +646,15 @@ PROGRAM(bulk_load_not_waited_for) {
   }
   __syncthreads();
   if (threadIdx.x == 0) load_bulk(tile, in, sizeof tile, &barrier);  // fault
-  __syncthreads();
+  RIGHT ? wait_for(&barrier, 0) : __syncthreads();
   out[threadIdx.x] = tile[63 - threadIdx.x];  // fault
 }
 
-// correct 1 64 0
-PROGRAM(bulk_store) {
-  __shared__ alignas(128) float tile[64];
-  tile[threadIdx.x] = in[threadIdx.x];
-  fence_proxy();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    store_bulk(out, tile, sizeof tile);
-    wait_for_reads();
-  }
-}
-
-// RACE 1 64 0
-PROGRAM(bulk_store_without_fence) {
+// correct, RACE 1 64 0
+PAIR(bulk_store, bulk_store_without_fence) {
   __shared__ alignas(128) float tile[64];
   tile[threadIdx.x] = in[threadIdx.x];  // fault
+  if (RIGHT) fence_proxy();
   __syncthreads();
   if (threadIdx.x == 0) {
     store_bulk(out, tile, sizeof tile);  // fault
@@ -864,32 +662,20 @@ PROGRAM(bulk_store_without_fence) {
   }
 }
 
-// correct 1 64 0
-PROGRAM(buffer_used_again) {
-  __shared__ alignas(128) float tile[64];
-  for (int k = 0; k < 2; ++k) {
-    tile[threadIdx.x] = in[k * 64 + threadIdx.x];
-    fence_proxy();
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      store_bulk(out + k * 64, tile, sizeof tile);
-      wait_for_reads();
-    }
-    __syncthreads();
-  }
-}
-
-// RACE 1 64 0
-PROGRAM(buffer_used_again_early) {
+// correct, RACE 1 64 0
+PAIR(buffer_used_again, buffer_used_again_early) {
   __shared__ alignas(128) float tile[64];
   for (int k = 0; k < 2; ++k) {
     tile[threadIdx.x] = in[k * 64 + threadIdx.x];  // fault
     fence_proxy();
     __syncthreads();
-    if (threadIdx.x == 0) store_bulk(out + k * 64, tile, sizeof tile);  // fault
+    if (threadIdx.x == 0) {
+      store_bulk(out + k * 64, tile, sizeof tile);  // fault
+      if (RIGHT) wait_for_reads();
+    }
     __syncthreads();
   }
-  if (threadIdx.x == 0) wait_for_reads();
+  if (!RIGHT && threadIdx.x == 0) wait_for_reads();
 }
 
 /** A product of 64 x 16 by 16 x 8, without a swizzle: 8 x 8 pieces side by side. */
@@ -909,23 +695,12 @@ __device__ __forceinline__ void multiply_group(const half* A, const half* B, flo
                : "memory");
 }
 
-// correct 1 128 0
-PROGRAM(operands_of_a_warpgroup) {
-  __shared__ alignas(128) half A[64 * 16], B[16 * 8];
-  for (int i = threadIdx.x; i < 64 * 16; i += 128) A[i] = __float2half(in[i]);
-  B[threadIdx.x] = __float2half(in[threadIdx.x]);
-  fence_proxy();
-  __syncthreads();
-  float d[4] = {};
-  multiply_group(A, B, d);
-  for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];
-}
-
-// RACE 1 128 0
-PROGRAM(operands_without_fence) {
+// correct, RACE 1 128 0
+PAIR(operands_of_a_warpgroup, operands_without_fence) {
   __shared__ alignas(128) half A[64 * 16], B[16 * 8];
   for (int i = threadIdx.x; i < 64 * 16; i += 128) A[i] = __float2half(in[i]);  // fault
   B[threadIdx.x] = __float2half(in[threadIdx.x]);  // fault
+  if (RIGHT) fence_proxy();
   __syncthreads();
   float d[4] = {};
   multiply_group(A, B, d);
@@ -973,88 +748,48 @@ __device__ __forceinline__ void arrive_at() {
   asm volatile("bar.arrive %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
 }
 
-// correct 1 128 0
-PROGRAM(halves_with_barriers_of_their_own) {
+// correct, RACE 1 128 0
+PAIR(halves_with_barriers_of_their_own, halves_that_read_each_other) {
   __shared__ float part[128];
   const int half = threadIdx.x / 64;
-  part[threadIdx.x] = in[threadIdx.x];
+  part[threadIdx.x] = in[threadIdx.x];  // fault
   if (half == 0)
     sync_some<1, 64>();
   else
     sync_some<2, 64>();
-  out[threadIdx.x] = part[half * 64 + 63 - threadIdx.x % 64];
+  out[threadIdx.x] = part[RIGHT ? half * 64 + 63 - threadIdx.x % 64 : 127 - threadIdx.x];  // fault
 }
 
-// RACE 1 128 0
-PROGRAM(halves_that_read_each_other) {
-  __shared__ float part[128];
-  part[threadIdx.x] = in[threadIdx.x];  // fault
-  if (threadIdx.x < 64)
-    sync_some<1, 64>();
-  else
-    sync_some<2, 64>();
-  out[threadIdx.x] = part[127 - threadIdx.x];  // fault
-}
-
-// correct 1 96 0
-PROGRAM(handed_on_by_a_second_warp) {
-  __shared__ float part[32];
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (warp == 0) {
-    part[lane] = in[lane];
-    arrive_at<1, 64>();
-  } else if (warp == 1) {
-    sync_some<1, 64>();
-    arrive_at<2, 64>();
-  } else {
-    sync_some<2, 64>();
-    out[lane] = part[31 - lane];
-  }
-}
-
-// RACE 1 96 0
-PROGRAM(handed_on_before_it_came) {
+// correct, RACE 1 96 0
+PAIR(handed_on_by_a_second_warp, handed_on_before_it_came) {
   __shared__ float part[32];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (warp == 0) {
     part[lane] = in[lane];  // fault
     arrive_at<1, 64>();
   } else if (warp == 1) {
-    arrive_at<2, 64>();
+    if (!RIGHT) arrive_at<2, 64>();
     sync_some<1, 64>();
+    if (RIGHT) arrive_at<2, 64>();
   } else {
     sync_some<2, 64>();
     out[lane] = part[31 - lane];  // fault
   }
 }
 
-// correct 1 64 0
-PROGRAM(full_and_empty_by_name) {
+// correct, RACE 1 64 0
+PAIR(full_and_empty_by_name, full_by_name_and_never_empty) {
   __shared__ float part[32];
   const int lane = threadIdx.x % 32;
   for (int k = 0; k < 4; ++k)
     if (threadIdx.x < 32) {
-      if (k > 0) sync_some<2, 64>();
-      part[lane] = in[k * 32 + lane];
-      arrive_at<1, 64>();
-    } else {
-      sync_some<1, 64>();
-      out[k * 32 + lane] = part[31 - lane];
-      if (k < 3) arrive_at<2, 64>();
-    }
-}
-
-// RACE 1 64 0
-PROGRAM(full_by_name_and_never_empty) {
-  __shared__ float part[32];
-  const int lane = threadIdx.x % 32;
-  for (int k = 0; k < 4; ++k)
-    if (threadIdx.x < 32) {
+      if (RIGHT && k > 0) sync_some<2, 64>();
       part[lane] = in[k * 32 + lane];  // fault
-      sync_some<1, 64>();
+      RIGHT ? arrive_at<1, 64>() : sync_some<1, 64>();
     } else {
       sync_some<1, 64>();
       out[k * 32 + lane] = part[31 - lane];  // fault
+      if (RIGHT && k < 3) arrive_at<2, 64>();
     }
 }
 
@@ -1147,23 +882,8 @@ __device__ __forceinline__ void init_barriers(uint64_t* barriers, int count, int
   __syncthreads();
 }
 
-// correct 1 96 0
-PROGRAM(each_reader_waits) {
-  __shared__ float part[32];
-  __shared__ uint64_t barrier;
-  init_barriers(&barrier, 1, 32);
-  const int lane = threadIdx.x % 32;
-  if (threadIdx.x < 32) {
-    part[lane] = in[lane];
-    arrive_on(&barrier);
-  } else {
-    wait_for(&barrier, 0);
-    out[threadIdx.x] = part[31 - lane];
-  }
-}
-
-// RACE 1 96 0
-PROGRAM(one_reader_waits) {
+// correct, RACE 1 96 0
+PAIR(each_reader_waits, one_reader_waits) {
   __shared__ float part[32];
   __shared__ uint64_t barrier;
   init_barriers(&barrier, 1, 32);
@@ -1172,39 +892,25 @@ PROGRAM(one_reader_waits) {
     part[lane] = in[lane];  // fault
     arrive_on(&barrier);
   } else {
-    if (threadIdx.x < 64) wait_for(&barrier, 0);
+    if (RIGHT || threadIdx.x < 64) wait_for(&barrier, 0);
     out[threadIdx.x] = part[31 - lane];  // fault
   }
 }
 
-// RACE 1 64 0
-PROGRAM(written_after_arriving) {
+// correct, RACE 1 64 0
+PAIR(arrivals_with_a_fence, written_after_arriving) {
   __shared__ float part[32];
   __shared__ uint64_t barrier;
   init_barriers(&barrier, 1, 32);
   const int lane = threadIdx.x % 32;
   if (threadIdx.x < 32) {
-    arrive_on(&barrier);
+    if (!RIGHT) arrive_on(&barrier);
     part[lane] = in[lane];  // fault
+    if (RIGHT) __threadfence_block();
+    if (RIGHT) arrive_relaxed_on(&barrier);
   } else {
     wait_for(&barrier, 0);
     out[threadIdx.x] = part[31 - lane];  // fault
-  }
-}
-
-// correct 1 64 0
-PROGRAM(arrivals_with_a_fence) {
-  __shared__ float part[32];
-  __shared__ uint64_t barrier;
-  init_barriers(&barrier, 1, 32);
-  const int lane = threadIdx.x % 32;
-  if (threadIdx.x < 32) {
-    part[lane] = in[lane];
-    __threadfence_block();
-    arrive_relaxed_on(&barrier);
-  } else {
-    wait_for(&barrier, 0);
-    out[threadIdx.x] = part[31 - lane];
   }
 }
 
@@ -1223,35 +929,16 @@ PROGRAM(arrivals_that_order_nothing) {
   }
 }
 
-// correct 1 96 0
-PROGRAM(ring_of_two_stages) {
+// correct, RACE 1 96 0
+PAIR(ring_of_two_stages, ring_that_is_filled_early) {
   __shared__ alignas(128) float tile[2][64];
   __shared__ uint64_t full[2], empty[2];
   init_barriers(full, 2, 1);
   init_barriers(empty, 2, 64);
   if (threadIdx.x == 0)
     for (int k = 0; k < 6; ++k) {
-      wait_for(&empty[k % 2], (k / 2 & 1) ^ 1);
-      load_bulk(tile[k % 2], in + k * 64, sizeof tile[0], &full[k % 2]);
-    }
-  if (threadIdx.x < 32) return;
-  const int i = threadIdx.x - 32;
-  for (int k = 0; k < 6; ++k) {
-    wait_for(&full[k % 2], k / 2 & 1);
-    out[k * 64 + i] = tile[k % 2][63 - i];
-    arrive_on(&empty[k % 2]);
-  }
-}
-
-// RACE 1 96 0
-PROGRAM(ring_that_is_filled_early) {
-  __shared__ alignas(128) float tile[2][64];
-  __shared__ uint64_t full[2], empty[2];
-  init_barriers(full, 2, 1);
-  init_barriers(empty, 2, 64);
-  if (threadIdx.x == 0)
-    for (int k = 0; k < 6; ++k) {
-      if (k > 2) wait_for(&empty[(k - 1) % 2], ((k - 1) / 2 & 1) ^ 1);
+      if (RIGHT) wait_for(&empty[k % 2], (k / 2 & 1) ^ 1);
+      if (!RIGHT && k > 2) wait_for(&empty[(k - 1) % 2], ((k - 1) / 2 & 1) ^ 1);
       load_bulk(tile[k % 2], in + k * 64, sizeof tile[0], &full[k % 2]);  // fault
     }
   if (threadIdx.x < 32) return;
@@ -1327,91 +1014,53 @@ PROGRAM(waited_for_the_phase_before) {
   out[threadIdx.x] = tile[63 - threadIdx.x];  // fault
 }
 
-// correct 1 64 0
-PROGRAM(copies_that_arrive) {
-  __shared__ float tile[64];
-  __shared__ uint64_t barrier;
-  init_barriers(&barrier, 1, 64);
-  __pipeline_memcpy_async(&tile[threadIdx.x], &in[threadIdx.x], 4);
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_at(&barrier)) : "memory");
-  wait_for(&barrier, 0);
-  out[threadIdx.x] = tile[63 - threadIdx.x];
-}
-
-// RACE 1 64 0
-PROGRAM(threads_that_arrive_before_their_copies) {
+// correct, RACE 1 64 0
+PAIR(copies_that_arrive, threads_that_arrive_before_their_copies) {
   __shared__ float tile[64];
   __shared__ uint64_t barrier;
   init_barriers(&barrier, 1, 64);
   __pipeline_memcpy_async(&tile[threadIdx.x], &in[threadIdx.x], 4);  // fault
-  arrive_on(&barrier);
+  if (RIGHT)
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_at(&barrier)) : "memory");
+  else
+    arrive_on(&barrier);
   wait_for(&barrier, 0);
   out[threadIdx.x] = tile[63 - threadIdx.x];  // fault
 }
 
 // --- locks and flags of a block --------------------------------------------------------------------------------------
 
-// correct 1 128 0
-PROGRAM(lock_of_a_block) {
+// correct, RACE 1 128 0
+PAIR(lock_of_a_block, lock_given_back_early) {
   __shared__ int lock, sum;
   if (threadIdx.x == 0) lock = sum = 0;
   __syncthreads();
   if (threadIdx.x % 32 == 0) {
     while (atomicCAS_block(&lock, 0, 1) != 0) {}
     __threadfence_block();
-    sum += threadIdx.x;
+    if (RIGHT) sum += threadIdx.x;
     __threadfence_block();
     atomicExch_block(&lock, 0);
+    if (!RIGHT) sum += threadIdx.x;  // fault
   }
   __syncthreads();
   out[threadIdx.x] = sum;
 }
 
-// RACE 1 128 0
-PROGRAM(lock_given_back_early) {
-  __shared__ int lock, sum;
-  if (threadIdx.x == 0) lock = sum = 0;
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) {
-    while (atomicCAS_block(&lock, 0, 1) != 0) {}
-    __threadfence_block();
-    __threadfence_block();
-    atomicExch_block(&lock, 0);
-    sum += threadIdx.x;  // fault
-  }
-  __syncthreads();
-  out[threadIdx.x] = sum;
-}
-
-// correct 1 128 0
-PROGRAM(last_warp_adds_up) {
-  __shared__ float part[128];
-  __shared__ int arrived;
-  if (threadIdx.x == 0) arrived = 0;
-  __syncthreads();
-  part[threadIdx.x] = in[threadIdx.x];
-  __threadfence_block();
-  __syncwarp();
-  int before = 0;
-  if (threadIdx.x % 32 == 0) before = atomicAdd(&arrived, 1);
-  before = __shfl_sync(ALL, before, 0);
-  if (before < 3) return;
-  __threadfence_block();
-  for (int k = 0; k < 4; ++k) out[k * 32 + threadIdx.x % 32] = part[k * 32 + 31 - threadIdx.x % 32];
-}
-
-// RACE 1 128 0
-PROGRAM(last_warp_adds_up_unfenced) {
+// correct, RACE 1 128 0
+PAIR(last_warp_adds_up, last_warp_adds_up_unfenced) {
   __shared__ float part[128];
   __shared__ int arrived;
   if (threadIdx.x == 0) arrived = 0;
   __syncthreads();
   part[threadIdx.x] = in[threadIdx.x];  // fault
+  if (RIGHT) __threadfence_block();
   __syncwarp();
   int before = 0;
   if (threadIdx.x % 32 == 0) before = atomicAdd(&arrived, 1);
   before = __shfl_sync(ALL, before, 0);
   if (before < 3) return;
+  if (RIGHT) __threadfence_block();
   for (int k = 0; k < 4; ++k) out[k * 32 + threadIdx.x % 32] = part[k * 32 + 31 - threadIdx.x % 32];  // fault
 }
 
@@ -1483,35 +1132,8 @@ PROGRAM(operands_used_again_after_a_barrier) {
   for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];
 }
 
-// correct 1 160 0
-PROGRAM(operands_given_back_after_the_wait) {
-  __shared__ alignas(128) half A[64 * 16], B[16 * 8];
-  __shared__ uint64_t full, empty;
-  init_barriers(&full, 1, 1);
-  init_barriers(&empty, 1, 1);
-  for (int i = threadIdx.x; i < 64 * 16; i += 160) A[i] = __float2half(in[i]);
-  fence_proxy();
-  __syncthreads();
-  if (threadIdx.x >= 128) {
-    if (threadIdx.x == 128)
-      for (int k = 0; k < 3; ++k) {
-        wait_for(&empty, k & 1 ^ 1);
-        load_bulk(B, in + 64 * k, sizeof B, &full);
-      }
-    return;
-  }
-  float d[4] = {};
-  for (int k = 0; k < 3; ++k) {
-    wait_for(&full, k & 1);
-    start_group(A, B, d);
-    wait_for_group(d);
-    if (threadIdx.x == 0) arrive_on(&empty);
-  }
-  for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];
-}
-
-// RACE 1 160 0
-PROGRAM(operands_given_back_before_the_wait) {
+// correct, RACE 1 160 0
+PAIR(operands_given_back_after_the_wait, operands_given_back_before_the_wait) {
   __shared__ alignas(128) half A[64 * 16], B[16 * 8];
   __shared__ uint64_t full, empty;
   init_barriers(&full, 1, 1);
@@ -1531,8 +1153,9 @@ PROGRAM(operands_given_back_before_the_wait) {
   for (int k = 0; k < 3; ++k) {
     wait_for(&full, k & 1);
     start_group(A, B, d);  // fault
-    if (threadIdx.x == 0) arrive_on(&empty);
+    if (!RIGHT && threadIdx.x == 0) arrive_on(&empty);
     wait_for_group(d);
+    if (RIGHT && threadIdx.x == 0) arrive_on(&empty);
   }
   for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];
 }
@@ -1580,46 +1203,21 @@ PROGRAM(products_one_after_another) {
 }
 
 // Another warp writes the buffer again, after the warp that waited.
-// correct 1 64 0
-PROGRAM(buffer_for_another_warp) {
-  __shared__ alignas(128) float tile[32];
-  const int lane = threadIdx.x % 32;
-  if (threadIdx.x < 32) {
-    tile[lane] = in[lane];
-    fence_proxy();
-    __syncwarp();
-    if (lane == 0) {
-      store_bulk(out, tile, sizeof tile);
-      wait_for_reads();
-    }
-    __syncwarp();
-    arrive_at<1, 64>();
-  } else {
-    sync_some<1, 64>();
-    tile[lane] = in[32 + lane];
-    fence_proxy();
-    __syncwarp();
-    if (lane == 0) {
-      store_bulk(out + 32, tile, sizeof tile);
-      wait_for_reads();
-    }
-  }
-}
-
-// RACE 1 64 0
-PROGRAM(buffer_for_another_warp_too_early) {
+// correct, RACE 1 64 0
+PAIR(buffer_for_another_warp, buffer_for_another_warp_too_early) {
   __shared__ alignas(128) float tile[32];
   const int lane = threadIdx.x % 32;
   if (threadIdx.x < 32) {
     tile[lane] = in[lane];  // fault
     fence_proxy();
     __syncwarp();
-    arrive_at<1, 64>();
+    if (!RIGHT) arrive_at<1, 64>();
     if (lane == 0) {
       store_bulk(out, tile, sizeof tile);  // fault
       wait_for_reads();
     }
     __syncwarp();
+    if (RIGHT) arrive_at<1, 64>();
   } else {
     sync_some<1, 64>();
     tile[lane] = in[32 + lane];  // fault
@@ -1632,33 +1230,17 @@ PROGRAM(buffer_for_another_warp_too_early) {
   }
 }
 
-// correct 1 64 0
-PROGRAM(fenced_by_the_warp_that_copies) {
-  __shared__ alignas(128) float tile[32];
-  const int lane = threadIdx.x % 32;
-  if (threadIdx.x < 32) {
-    tile[lane] = in[lane];
-    arrive_at<1, 64>();
-  } else {
-    sync_some<1, 64>();
-    fence_proxy();
-    if (lane == 0) {
-      store_bulk(out, tile, sizeof tile);
-      wait_for_reads();
-    }
-  }
-}
-
-// RACE 1 64 0
-PROGRAM(fenced_before_the_barrier) {
+// correct, RACE 1 64 0
+PAIR(fenced_by_the_warp_that_copies, fenced_before_the_barrier) {
   __shared__ alignas(128) float tile[32];
   const int lane = threadIdx.x % 32;
   if (threadIdx.x < 32) {
     tile[lane] = in[lane];  // fault
     arrive_at<1, 64>();
   } else {
-    fence_proxy();
+    if (!RIGHT) fence_proxy();
     sync_some<1, 64>();
+    if (RIGHT) fence_proxy();
     if (lane == 0) {
       store_bulk(out, tile, sizeof tile);  // fault
       wait_for_reads();
@@ -1671,20 +1253,12 @@ PROGRAM(fenced_before_the_barrier) {
 __device__ __forceinline__ void arrive_in_cluster() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wait_in_cluster() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
 
-// correct 2 64 0
-PROGRAM_OF_CLUSTER(barrier_of_a_cluster) {
+// correct, RACE 2 64 0
+PAIR_OF_CLUSTER(barrier_of_a_cluster, written_between_arrival_and_wait) {
   __shared__ float part[64];
-  part[threadIdx.x] = in[threadIdx.x];
-  arrive_in_cluster();
-  wait_in_cluster();
-  out[blockIdx.x * 64 + threadIdx.x] = part[63 - threadIdx.x];
-}
-
-// RACE 2 64 0
-PROGRAM_OF_CLUSTER(written_between_arrival_and_wait) {
-  __shared__ float part[64];
-  arrive_in_cluster();
+  if (!RIGHT) arrive_in_cluster();
   part[threadIdx.x] = in[threadIdx.x];  // fault
+  if (RIGHT) arrive_in_cluster();
   wait_in_cluster();
   out[blockIdx.x * 64 + threadIdx.x] = part[63 - threadIdx.x];  // fault
 }

@@ -11,21 +11,14 @@
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 #include <mma.h>
-#include <stdint.h>
+#include <type_traits>
+
+#include "programs.cuh"
 
 // The Programming Guide does the same: nvcc warns of barriers in shared memory, which their first user initializes.
 #pragma nv_diag_suppress static_var_with_dynamic_init
 
 namespace cg = cooperative_groups;
-
-#define PROGRAM(NAME) extern "C" __global__ void NAME(const float* in, float* out, int* scratch, int n)
-#define PROGRAM_OF_CLUSTER(NAME) \
-  extern "C" __global__ void __cluster_dims__(2) NAME(const float* in, float* out, int* scratch, int n)
-constexpr unsigned ALL = 0xffffffff;
-
-__device__ __forceinline__ uint32_t shared_at(const void* at) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
-}
 
 // --- scans, histograms, sorts ----------------------------------------------------------------------------------------
 
@@ -84,31 +77,14 @@ PROGRAM(private_histograms_read_early) {
   atomicAdd(&scratch[threadIdx.x], bins[threadIdx.x]);  // fault
 }
 
-// correct 1 64 0
-PROGRAM(bitonic_sort) {
+// correct, RACE 1 64 0
+PAIR(bitonic_sort, bitonic_sort_barrier_only_for_large_steps) {
   __shared__ float v[64];
   v[threadIdx.x] = in[(threadIdx.x * 37) & 63];
+  if (!RIGHT) __syncthreads();
   for (int k = 2; k <= 64; k *= 2)
     for (int j = k / 2; j > 0; j /= 2) {
-      __syncthreads();
-      int o = threadIdx.x ^ j;
-      if (o > threadIdx.x) {
-        float a = v[threadIdx.x], b = v[o];
-        if (((threadIdx.x & k) == 0) == (a > b)) v[threadIdx.x] = b, v[o] = a;
-      }
-    }
-  __syncthreads();
-  out[threadIdx.x] = v[threadIdx.x];
-}
-
-// RACE 1 64 0
-PROGRAM(bitonic_sort_barrier_only_for_large_steps) {
-  __shared__ float v[64];
-  v[threadIdx.x] = in[(threadIdx.x * 37) & 63];
-  __syncthreads();
-  for (int k = 2; k <= 64; k *= 2)
-    for (int j = k / 2; j > 0; j /= 2) {
-      if (j >= 32) __syncthreads();
+      if (RIGHT || j >= 32) __syncthreads();
       int o = threadIdx.x ^ j;
       if (o > threadIdx.x) {
         float a = v[threadIdx.x], b = v[o];  // fault
@@ -140,26 +116,8 @@ PROGRAM(look_back_packed) {
   }
 }
 
-// correct 8 32 0
-PROGRAM(look_back_fenced) {
-  int v = int(in[blockIdx.x]);
-  volatile int* flags = scratch;
-  if (threadIdx.x == 0) {
-    int before = 0;
-    if (blockIdx.x > 0) {
-      while (flags[blockIdx.x - 1] == 0) {}
-      __threadfence();
-      before = scratch[64 + blockIdx.x - 1];
-    }
-    scratch[64 + blockIdx.x] = before + v;
-    __threadfence();
-    flags[blockIdx.x] = 1;
-    out[blockIdx.x] = before + v;
-  }
-}
-
-// RACE 8 32 0
-PROGRAM(look_back_fence_after_the_flag) {
+// correct, RACE 8 32 0
+PAIR(look_back_fenced, look_back_fence_after_the_flag) {
   int v = int(in[blockIdx.x]);
   volatile int* flags = scratch;
   if (threadIdx.x == 0) {
@@ -170,38 +128,25 @@ PROGRAM(look_back_fence_after_the_flag) {
       before = scratch[64 + blockIdx.x - 1];  // fault
     }
     scratch[64 + blockIdx.x] = before + v;  // fault
-    flags[blockIdx.x] = 1;
+    if (!RIGHT) flags[blockIdx.x] = 1;
     __threadfence();
+    if (RIGHT) flags[blockIdx.x] = 1;
     out[blockIdx.x] = before + v;
   }
 }
 
 // --- libcu++'s atomics -----------------------------------------------------------------------------------------------
 
-// correct 2 32 0
-PROGRAM(atomic_ref_release_acquire) {
-  cuda::atomic_ref<int, cuda::thread_scope_device> flag(scratch[0]);
-  if (blockIdx.x == 0) {
-    if (threadIdx.x == 0) {
-      scratch[32] = int(in[5]);
-      flag.store(1, cuda::memory_order_release);
-    }
-  } else if (threadIdx.x == 0) {
-    while (flag.load(cuda::memory_order_acquire) == 0) {}
-    out[0] = scratch[32];
-  }
-}
-
-// RACE 2 32 0
-PROGRAM(atomic_ref_relaxed) {
+// correct, RACE 2 32 0
+PAIR(atomic_ref_release_acquire, atomic_ref_relaxed) {
   cuda::atomic_ref<int, cuda::thread_scope_device> flag(scratch[0]);
   if (blockIdx.x == 0) {
     if (threadIdx.x == 0) {
       scratch[32] = int(in[5]);  // fault
-      flag.store(1, cuda::memory_order_relaxed);
+      flag.store(1, RIGHT ? cuda::memory_order_release : cuda::memory_order_relaxed);
     }
   } else if (threadIdx.x == 0) {
-    while (flag.load(cuda::memory_order_relaxed) == 0) {}
+    while (flag.load(RIGHT ? cuda::memory_order_acquire : cuda::memory_order_relaxed) == 0) {}
     out[0] = scratch[32];  // fault
   }
 }
@@ -220,41 +165,23 @@ PROGRAM(atomic_ref_of_the_block_between_blocks) {
   }
 }
 
-// correct 4 32 0
-PROGRAM(ticket_lock) {
-  if (threadIdx.x != 0) return;
-  cuda::atomic_ref<int, cuda::thread_scope_device> next(scratch[0]), serving(scratch[1]);
-  int mine = next.fetch_add(1, cuda::memory_order_relaxed);
-  while (serving.load(cuda::memory_order_acquire) != mine) {}
-  scratch[2] += 1;
-  serving.store(mine + 1, cuda::memory_order_release);
-}
-
-// RACE 4 32 0
-PROGRAM(ticket_lock_relaxed_release) {
+// correct, RACE 4 32 0
+PAIR(ticket_lock, ticket_lock_relaxed_release) {
   if (threadIdx.x != 0) return;
   cuda::atomic_ref<int, cuda::thread_scope_device> next(scratch[0]), serving(scratch[1]);
   int mine = next.fetch_add(1, cuda::memory_order_relaxed);
   while (serving.load(cuda::memory_order_acquire) != mine) {}
   scratch[2] += 1;  // fault
-  serving.store(mine + 1, cuda::memory_order_relaxed);
+  serving.store(mine + 1, RIGHT ? cuda::memory_order_release : cuda::memory_order_relaxed);
 }
 
-// correct 4 32 0
-PROGRAM(spin_lock_fenced) {
+// correct, RACE 4 32 0
+PAIR(spin_lock_fenced, spin_lock_no_fences) {
   if (threadIdx.x != 0) return;
   while (atomicCAS(&scratch[0], 0, 1)) __nanosleep(20);
-  __threadfence();
-  scratch[1] = scratch[1] * 3 + 1;
-  __threadfence();
-  atomicExch(&scratch[0], 0);
-}
-
-// RACE 4 32 0
-PROGRAM(spin_lock_no_fences) {
-  if (threadIdx.x != 0) return;
-  while (atomicCAS(&scratch[0], 0, 1)) __nanosleep(20);
+  if (RIGHT) __threadfence();
   scratch[1] = scratch[1] * 3 + 1;  // fault
+  if (RIGHT) __threadfence();
   atomicExch(&scratch[0], 0);
 }
 
@@ -277,23 +204,10 @@ PROGRAM(spin_lock_in_a_warp) {
   out[threadIdx.x] = count;
 }
 
-// correct 6 64 0
-PROGRAM(hand_made_grid_barrier) {
-  scratch[64 + blockIdx.x * 64 + threadIdx.x] = threadIdx.x;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence();
-    atomicAdd(scratch, 1);
-    while (atomicAdd(scratch, 0) < gridDim.x) {}
-    __threadfence();
-  }
-  __syncthreads();
-  out[blockIdx.x * 64 + threadIdx.x] = scratch[64 + ((blockIdx.x + 1) % gridDim.x) * 64 + threadIdx.x];
-}
-
-// RACE 6 64 0
-PROGRAM(hand_made_grid_barrier_unfenced_side) {
+// correct, RACE 6 64 0
+PAIR(hand_made_grid_barrier, hand_made_grid_barrier_unfenced_side) {
   scratch[64 + blockIdx.x * 64 + threadIdx.x] = threadIdx.x;  // fault
+  if (RIGHT) __syncthreads();
   if (threadIdx.x == 0) {
     __threadfence();
     atomicAdd(scratch, 1);
@@ -322,30 +236,17 @@ PROGRAM(counter_reset_by_the_last) {
 
 // --- libcu++'s barriers and pipelines, cooperative groups ------------------------------------------------------------
 
-// correct 1 64 0
-PROGRAM(split_barrier) {
-  __shared__ cuda::barrier<cuda::thread_scope_block> bar;
-  __shared__ float t[64];
-  if (threadIdx.x == 0) init(&bar, blockDim.x);
-  __syncthreads();
-  t[threadIdx.x] = in[threadIdx.x];
-  auto token = bar.arrive();
-  float own = in[64 + threadIdx.x];
-  bar.wait(std::move(token));
-  out[threadIdx.x] = own + t[63 - threadIdx.x];
-}
-
-// RACE 1 64 0
-PROGRAM(split_barrier_read_before_wait) {
+// correct, RACE 1 64 0
+PAIR(split_barrier, split_barrier_read_before_wait) {
   __shared__ cuda::barrier<cuda::thread_scope_block> bar;
   __shared__ float t[64];
   if (threadIdx.x == 0) init(&bar, blockDim.x);
   __syncthreads();
   t[threadIdx.x] = in[threadIdx.x];  // fault
   auto token = bar.arrive();
-  float own = t[63 - threadIdx.x];  // fault
+  float own = RIGHT ? in[64 + threadIdx.x] : t[63 - threadIdx.x];  // fault
   bar.wait(std::move(token));
-  out[threadIdx.x] = own;
+  out[threadIdx.x] = RIGHT ? own + t[63 - threadIdx.x] : own;
 }
 
 // RACE 1 64 0
@@ -360,32 +261,8 @@ PROGRAM(split_barrier_written_after_arrive) {
   out[threadIdx.x] = t[63 - threadIdx.x];  // fault
 }
 
-// correct 1 128 0
-PROGRAM(producers_and_consumers) {
-  using barrier = cuda::barrier<cuda::thread_scope_block>;
-  __shared__ barrier ready[2], filled[2];
-  __shared__ float buffer[2][64];
-  if (threadIdx.x < 2) init(&ready[threadIdx.x], 128), init(&filled[threadIdx.x], 128);
-  __syncthreads();
-  if (threadIdx.x < 64) {
-    for (int i = 0; i < 4; ++i) {
-      ready[i % 2].arrive_and_wait();
-      buffer[i % 2][threadIdx.x] = in[i * 64 + threadIdx.x];
-      (void)filled[i % 2].arrive();
-    }
-  } else {
-    (void)ready[0].arrive();
-    (void)ready[1].arrive();
-    for (int i = 0; i < 4; ++i) {
-      filled[i % 2].arrive_and_wait();
-      out[i * 64 + threadIdx.x - 64] = buffer[i % 2][127 - threadIdx.x];
-      (void)ready[i % 2].arrive();
-    }
-  }
-}
-
-// RACE 1 128 0
-PROGRAM(producers_and_consumers_freed_early) {
+// correct, RACE 1 128 0
+PAIR(producers_and_consumers, producers_and_consumers_freed_early) {
   using barrier = cuda::barrier<cuda::thread_scope_block>;
   __shared__ barrier ready[2], filled[2];
   __shared__ float buffer[2][64];
@@ -402,27 +279,19 @@ PROGRAM(producers_and_consumers_freed_early) {
     (void)ready[1].arrive();
     for (int i = 0; i < 4; ++i) {
       filled[i % 2].arrive_and_wait();
-      (void)ready[i % 2].arrive();
+      if (!RIGHT) (void)ready[i % 2].arrive();
       out[i * 64 + threadIdx.x - 64] = buffer[i % 2][127 - threadIdx.x];  // fault
+      if (RIGHT) (void)ready[i % 2].arrive();
     }
   }
 }
 
-// correct 1 64 0
-PROGRAM(group_memcpy) {
-  __shared__ alignas(16) float t[256];
-  auto block = cg::this_thread_block();
-  cg::memcpy_async(block, t, in, sizeof t);
-  cg::wait(block);
-  out[threadIdx.x] = t[255 - threadIdx.x];
-}
-
-// RACE 1 64 0
-PROGRAM(group_memcpy_synced_not_waited) {
+// correct, RACE 1 64 0
+PAIR(group_memcpy, group_memcpy_synced_not_waited) {
   __shared__ alignas(16) float t[256];
   auto block = cg::this_thread_block();
   cg::memcpy_async(block, t, in, sizeof t);  // fault
-  block.sync();
+  RIGHT ? cg::wait(block) : block.sync();
   out[threadIdx.x] = t[255 - threadIdx.x];  // fault
 }
 
@@ -508,27 +377,14 @@ PROGRAM(latch_and_semaphore) {
 
 // --- warps -----------------------------------------------------------------------------------------------------------
 
-// correct 1 32 0
-PROGRAM(butterfly_in_shared) {
-  __shared__ volatile float v[32];
-  v[threadIdx.x] = in[threadIdx.x];
-  __syncwarp();
-  for (int d = 16; d > 0; d /= 2) {
-    float x = v[threadIdx.x ^ d];
-    __syncwarp();
-    v[threadIdx.x] = v[threadIdx.x] + x;
-    __syncwarp();
-  }
-  out[threadIdx.x] = v[threadIdx.x];
-}
-
-// RACE 1 32 0
-PROGRAM(butterfly_without_the_second_sync) {
-  __shared__ float v[32];
+// correct, RACE 1 32 0
+PAIR(butterfly_in_shared, butterfly_without_the_second_sync) {
+  __shared__ std::conditional_t<RIGHT, volatile float, float> v[32];
   v[threadIdx.x] = in[threadIdx.x];
   __syncwarp();
   for (int d = 16; d > 0; d /= 2) {
     float x = v[threadIdx.x ^ d];  // fault
+    if (RIGHT) __syncwarp();
     v[threadIdx.x] = v[threadIdx.x] + x;  // fault
     __syncwarp();
   }
@@ -916,52 +772,25 @@ PROGRAM(half_added_by_words) {
   } while (old != assumed);
 }
 
-// correct 4 32 0
-PROGRAM(lock_given_back_by_a_store) {
-  if (threadIdx.x) return;
-  while (atomicCAS(&scratch[0], 0, 1)) {}
-  __threadfence();
-  scratch[1] += 1;
-  __threadfence();
-  *reinterpret_cast<volatile int*>(&scratch[0]) = 0;
-}
-
-// RACE 4 32 0
-PROGRAM(lock_given_back_by_a_plain_store) {
+// correct, RACE 4 32 0
+PAIR(lock_given_back_by_a_store, lock_given_back_by_a_plain_store) {
   if (threadIdx.x) return;
   while (atomicCAS(&scratch[0], 0, 1)) {}  // fault
   __threadfence();
   scratch[1] += 1;
   __threadfence();
-  scratch[0] = 0;  // fault
+  if (RIGHT) *reinterpret_cast<volatile int*>(&scratch[0]) = 0;
+  if (!RIGHT) scratch[0] = 0;  // fault
 }
 
-// correct 2 64 0
-PROGRAM(polled_and_reset) {
+// correct, RACE 2 64 0
+PAIR(polled_and_reset, raised_by_a_plain_store) {
   if (blockIdx.x == 0) {
     out[threadIdx.x] = in[threadIdx.x];
     __threadfence();
     __syncthreads();
-    if (threadIdx.x == 0) asm volatile("st.release.gpu.u32 [%0], %1;" ::"l"(scratch), "r"(1) : "memory");
-  } else {
-    if (threadIdx.x == 0) {
-      int f;
-      do asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(f) : "l"(scratch) : "memory");
-      while (!f);
-    }
-    __syncthreads();
-    out[64 + threadIdx.x] = out[threadIdx.x];
-    if (threadIdx.x == 40) scratch[0] = 0;
-  }
-}
-
-// RACE 2 64 0
-PROGRAM(raised_by_a_plain_store) {
-  if (blockIdx.x == 0) {
-    out[threadIdx.x] = in[threadIdx.x];
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) scratch[0] = 1;  // fault
+    if (RIGHT && threadIdx.x == 0) asm volatile("st.release.gpu.u32 [%0], %1;" ::"l"(scratch), "r"(1) : "memory");
+    if (!RIGHT && threadIdx.x == 0) scratch[0] = 1;  // fault
   } else {
     if (threadIdx.x == 0) {
       int f;
@@ -970,66 +799,34 @@ PROGRAM(raised_by_a_plain_store) {
     }
     __syncthreads();
     out[64 + threadIdx.x] = out[threadIdx.x];
+    if (RIGHT && threadIdx.x == 40) scratch[0] = 0;
   }
 }
 
-// correct 3 64 0
-PROGRAM(atomic_sums_read_by_the_last) {
-  __shared__ bool last;
-  atomicAdd(&scratch[64 + threadIdx.x], int(in[threadIdx.x]));
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) last = atomicAdd(&scratch[0], 1) == gridDim.x - 1;
-  __syncthreads();
-  if (last) out[threadIdx.x] = scratch[64 + threadIdx.x];
-}
-
-// RACE 3 64 0
-PROGRAM(atomic_sums_read_by_the_last_unfenced) {
+// correct, RACE 3 64 0
+PAIR(atomic_sums_read_by_the_last, atomic_sums_read_by_the_last_unfenced) {
   __shared__ bool last;
   atomicAdd(&scratch[64 + threadIdx.x], int(in[threadIdx.x]));  // fault
+  if (RIGHT) __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) last = atomicAdd(&scratch[0], 1) == gridDim.x - 1;
   __syncthreads();
   if (last) out[threadIdx.x] = scratch[64 + threadIdx.x];  // fault
 }
 
-// correct 1 64 0
-PROGRAM(counter_of_a_warp) {
-  __shared__ int count[2];
-  int warp = threadIdx.x / 32;
-  if (threadIdx.x % 32 == 0) count[warp] = 0;
-  __syncwarp();
-  if (in[threadIdx.x] > 5) atomicAdd(&count[warp], 1);
-  __syncwarp();
-  out[threadIdx.x] = count[warp];
-}
-
-// RACE 1 64 0
-PROGRAM(counter_of_a_warp_unsynced) {
+// correct, RACE 1 64 0
+PAIR(counter_of_a_warp, counter_of_a_warp_unsynced) {
   __shared__ int count[2];
   int warp = threadIdx.x / 32;
   if (threadIdx.x % 32 == 0) count[warp] = 0;
   __syncwarp();
   if (in[threadIdx.x] > 5) atomicAdd(&count[warp], 1);  // fault
+  if (RIGHT) __syncwarp();
   out[threadIdx.x] = count[warp];  // fault
 }
 
-// correct 1 64 0
-PROGRAM(counter_used_again) {
-  __shared__ int count;
-  for (int k = 0; k < 3; ++k) {
-    if (threadIdx.x == 0) count = 0;
-    __syncthreads();
-    if (in[threadIdx.x + k] > 5) atomicAdd(&count, 1);
-    __syncthreads();
-    out[k * 64 + threadIdx.x] = count;
-    __syncthreads();
-  }
-}
-
-// RACE 1 64 0
-PROGRAM(counter_used_again_too_soon) {
+// correct, RACE 1 64 0
+PAIR(counter_used_again, counter_used_again_too_soon) {
   __shared__ int count;
   for (int k = 0; k < 3; ++k) {
     if (threadIdx.x == 0) count = 0;  // fault
@@ -1037,6 +834,7 @@ PROGRAM(counter_used_again_too_soon) {
     if (in[threadIdx.x + k] > 5) atomicAdd(&count, 1);
     __syncthreads();
     out[k * 64 + threadIdx.x] = count;  // fault
+    if (RIGHT) __syncthreads();
   }
 }
 
@@ -1070,26 +868,14 @@ PROGRAM(one_adds_and_stores) {
   if (blockIdx.x == 1 && threadIdx.x == 3) scratch[0] = 5;  // fault
 }
 
-// correct 2 64 0
-PROGRAM(queue_of_work) {
-  __shared__ int next;
-  while (true) {
-    if (threadIdx.x == 0) next = atomicAdd(&scratch[0], 1);
-    __syncthreads();
-    int k = next;
-    __syncthreads();
-    if (k >= 6) break;
-    out[k * 64 + threadIdx.x] = in[k];
-  }
-}
-
-// RACE 2 64 0
-PROGRAM(queue_of_work_one_barrier) {
+// correct, RACE 2 64 0
+PAIR(queue_of_work, queue_of_work_one_barrier) {
   __shared__ int next;
   while (true) {
     if (threadIdx.x == 0) next = atomicAdd(&scratch[0], 1);  // fault
     __syncthreads();
     int k = next;  // fault
+    if (RIGHT) __syncthreads();
     if (k >= 6) break;
     out[k * 64 + threadIdx.x] = in[k];
   }
@@ -1268,10 +1054,13 @@ struct Accumulator {
   float sum, most;
   int count;
 };
-// UNINITIALISED_READ 1 32 0
-PROGRAM(one_field_forgotten) {
+// correct, UNINITIALISED_READ 1 32 0
+PAIR(all_fields_set, one_field_forgotten) {
   Accumulator a[4];
-  for (int k = 0; k < 4; ++k) a[k].sum = 0, a[k].count = 0;
+  for (int k = 0; k < 4; ++k) {
+    a[k].sum = 0, a[k].count = 0;
+    if (RIGHT) a[k].most = -1e30f;
+  }
   for (int k = 0; k < 16; ++k) {
     Accumulator& b = a[(k + n) & 3];
     b.sum += in[k];
@@ -1280,20 +1069,6 @@ PROGRAM(one_field_forgotten) {
   }
   const Accumulator& c = a[n & 3];
   out[threadIdx.x] = c.sum + c.count + c.most;  // fault
-}
-
-// correct 1 32 0
-PROGRAM(all_fields_set) {
-  Accumulator a[4];
-  for (int k = 0; k < 4; ++k) a[k] = {0, -1e30f, 0};
-  for (int k = 0; k < 16; ++k) {
-    Accumulator& b = a[(k + n) & 3];
-    b.sum += in[k];
-    b.count += 1;
-    b.most = fmaxf(b.most, in[k]);
-  }
-  const Accumulator& c = a[n & 3];
-  out[threadIdx.x] = c.sum + c.count + c.most;
 }
 
 // RACE 2 64 0
@@ -1310,26 +1085,14 @@ PROGRAM(double_buffer_swapped_by_one_block) {
   }
 }
 
-// correct 1 64 0
-PROGRAM(several_store_one_maximum) {
-  __shared__ float most;
-  float x = in[threadIdx.x];
-  for (int d = 16; d; d /= 2) x = fmaxf(x, __shfl_xor_sync(ALL, x, d));
-  __shared__ float part[2];
-  part[threadIdx.x / 32] = x;
-  __syncthreads();
-  most = fmaxf(part[0], part[1]);
-  __syncthreads();
-  out[threadIdx.x] = most;
-}
-
-// RACE 1 64 0
-PROGRAM(several_store_one_maximum_and_read) {
+// correct, RACE 1 64 0
+PAIR(several_store_one_maximum, several_store_one_maximum_and_read) {
   __shared__ float most;
   float x = in[threadIdx.x];
   for (int d = 16; d; d /= 2) x = fmaxf(x, __shfl_xor_sync(ALL, x, d));
   __shared__ float part[2];
   part[threadIdx.x / 32] = x;  // fault
+  if (RIGHT) __syncthreads();
   most = fmaxf(part[0], part[1]);  // fault
   __syncthreads();
   out[threadIdx.x] = most;
