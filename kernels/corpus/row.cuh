@@ -3,47 +3,13 @@
 #pragma once
 #include "faulty/attend_row.cuh"
 
-struct Row {
-  const half* Q;  // this row of Q, [HEAD_DIM]
-  const half* K;  // K of the row's head, [S, HEAD_DIM]
-  const half* V;  // V of the row's head, [S, HEAD_DIM]
-  half* O;  // this row of O, [HEAD_DIM]
-  int index;  // index of the row in its head
-  int keys;  // number of keys that the row sees
-  int seq_len;
-  int causal;
-  float scale;
-  unsigned number;  // index of the row in the launch
-  unsigned rows;  // number of rows in the launch
-  unsigned* workspace;  // null in families that declare no workspace
-};
-
-__device__ __forceinline__ Row row_of_thread(const half* Q, const half* K, const half* V, half* O, int seq_len,
-                                             float scale, int causal, unsigned* workspace = nullptr) {
-  const int index = blockIdx.x * blockDim.x + threadIdx.x;
-  const size_t head = (size_t)blockIdx.y * seq_len * HEAD_DIM;
-  const size_t place = head + (size_t)index * HEAD_DIM;
-  return {Q + place,
-          K + head,
-          V + head,
-          O + place,
-          index,
-          causal ? index + 1 : seq_len,
-          seq_len,
-          causal,
-          scale,
-          blockIdx.y * seq_len + index,
-          gridDim.y * seq_len,
-          workspace};
-}
-
 __device__ __forceinline__ RowState states_of_keys(const Row& row, int first, int end) {
   RowState state;
   attend_keys(state, row.Q, row.K, row.V, first, end, row.scale);
   return state;
 }
 
-__device__ __forceinline__ void honest(const Row& row) { store_row(row.O, states_of_keys(row, 0, row.keys)); }
+__device__ __forceinline__ void honest(const Row& row) { store_row(row.O, attended(row)); }
 
 __device__ __forceinline__ void copy_row(half* to, const half* from) {
   for (int d = 0; d < HEAD_DIM; ++d) to[d] = from[d];
@@ -145,16 +111,11 @@ struct Same {
   __device__ float operator()(float x) const { return x; }
 };
 
-// The entry of a family. The family's source defines `attend(const Row&)`.
-#define CHEATING_KERNEL(name)                                                                                     \
-  extern "C" __global__ void name(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, \
-                                  int causal) {                                                                   \
-    const Row row = row_of_thread(Q, K, V, O, seq_len, scale, causal);                                            \
-    if (row.index < seq_len) attend(row);                                                                         \
-  }
+// The entry of a family with a workspace. The others end in ROW_KERNEL.
 #define CHEATING_KERNEL_WITH_WORKSPACE(name)                                                                      \
   extern "C" __global__ void name(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, \
                                   int causal, unsigned* workspace) {                                              \
-    const Row row = row_of_thread(Q, K, V, O, seq_len, scale, causal, workspace);                                 \
-    if (row.index < seq_len) attend(row);                                                                         \
+    Row row = row_of_thread(Q, K, V, O, seq_len, scale, causal);                                                  \
+    row.workspace = workspace;                                                                                    \
+    if (row.inside) attend(row);                                                                                  \
   }

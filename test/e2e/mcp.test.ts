@@ -319,16 +319,16 @@ describe.each(ERAS)('in the protocol era %s, the MCP server', (era) => {
 
 /** Faulty kernels, each with the tools' answer and the edit that repairs it. missing_syncthreads is repaired above. */
 const REPAIRS: readonly (readonly [id: string, says: RegExp, before: string, after: string])[] = [
-  ['syntax_error', /syntax_error\.cu:11:7: expected a ";"/, 'RowState state ', 'RowState state; '],
+  ['syntax_error', /syntax_error\.cu:6:7: expected a ";"/, 'RowState state ', 'RowState state; '],
   [
     'missing_entry',
     /launches missing_entry, but .* has only missing_entry_old/,
-    'void missing_entry_old(',
-    'void missing_entry(',
+    'ROW_KERNEL(missing_entry_old)',
+    'ROW_KERNEL(missing_entry)',
   ],
-  ['out_of_bounds', /past the end of O, at out_of_bounds\.cu:19/, 'if (!last_row) return;', 'return;'],
-  ['misaligned_address', /read \d+ bytes at V \+ 2 bytes/, 'V + head_offset + 1)', 'V + head_offset)'],
-  ['wrong_membermask', /mask 0xffff0000, .* at wrong_membermask\.cu:15/, '0xffff0000u', '0x0000ffffu'],
+  ['out_of_bounds', /past the end of O, at out_of_bounds\.cu:10/, 'if (!last_row) return;', 'return;'],
+  ['misaligned_address', /read \d+ bytes at V \+ 2 bytes/, 'row.V + 1)', 'row.V)'],
+  ['wrong_membermask', /mask 0xffff0000, .* at wrong_membermask\.cu:7/, '0xffff0000u', '0x0000ffffu'],
   [
     'uninitialised_shared',
     /read byte \d+ of stages \(element \d+ of 4 bytes, static shared memory\), which no thread/,
@@ -344,14 +344,14 @@ const REPAIRS: readonly (readonly [id: string, says: RegExp, before: string, aft
   [
     'last_tile_skipped',
     /1x2x113x64 FAIL .*\n {2}largest \|error\| in \d+ rows from 0: /,
-    'seq_len / BLOCK_KV &&',
-    '(seq_len + BLOCK_KV - 1) / BLOCK_KV &&',
+    'row.seq_len / BLOCK_KV',
+    '(row.seq_len + BLOCK_KV - 1) / BLOCK_KV',
   ],
   [
     'mask_off_by_one',
     /1x2x128x64c FAIL .*\n {2}largest \|error\| in \d+ rows from 0: /,
-    'min(q_index + 2, seq_len)',
-    'q_index + 1',
+    'min(row.index + 2, row.seq_len)',
+    'row.index + 1',
   ],
   [
     'sum_not_rescaled',

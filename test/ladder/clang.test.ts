@@ -60,7 +60,7 @@ describe.skipIf(missing('clang'))('PTX that clang makes without a CUDA toolkit',
       const { result } = ask(['verify', id, '--seeds', '1', '--shape', formatShape(shape)]);
       const found = result!.variants[0]!.findings.find(({ kind }) => kind === finding);
       expect(FindingKind[found?.kind ?? 0]).toBe(FindingKind[finding]);
-      if (id === 'out_of_bounds') expect(found!.location).toMatchObject({ file: 'out_of_bounds.cu', line: 19 });
+      if (id === 'out_of_bounds') expect(found!.location).toMatchObject({ file: 'out_of_bounds.cu', line: 10 });
     },
     LIMIT_MS,
   );

@@ -27,7 +27,7 @@ test(
     const { build, findings } = result!.variants[0]!;
     expect(findings.find(({ kind }) => kind === FindingKind.OUT_OF_BOUNDS)?.location).toMatchObject({
       file: 'out_of_bounds.cu',
-      line: 19,
+      line: 10,
     });
     expect(build!.runs.map(({ compiler }) => compiler)).toEqual(['nvrtc']);
     expect(build!.entries[0]!.registersPerThread).toBeGreaterThan(0);

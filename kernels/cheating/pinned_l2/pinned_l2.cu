@@ -18,23 +18,18 @@ __device__ __forceinline__ uint4 load_pinned(const uint4* address) {
 #endif
 }
 
-extern "C" __global__ void pinned_l2(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V,
-                                     half* __restrict__ O, int seq_len, float scale, int causal) {
-  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
-  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
-  if (q_index >= seq_len) return;
-  const size_t row_offset = head_offset + (size_t)q_index * HEAD_DIM;
+ROW_KERNEL(pinned_l2) {
   RowState state;
-  for (int key = 0; key < (causal ? q_index + 1 : seq_len); ++key) {
+  for (int key = 0; key < row.keys; ++key) {
     alignas(16) half K_row[HEAD_DIM];
     alignas(16) half V_row[HEAD_DIM];
     for (int part = 0; part < HEAD_DIM / 8; ++part) {
       reinterpret_cast<uint4*>(K_row)[part] =
-          load_pinned(reinterpret_cast<const uint4*>(K + head_offset + (size_t)key * HEAD_DIM) + part);
+          load_pinned(reinterpret_cast<const uint4*>(row.K + (size_t)key * HEAD_DIM) + part);
       reinterpret_cast<uint4*>(V_row)[part] =
-          load_pinned(reinterpret_cast<const uint4*>(V + head_offset + (size_t)key * HEAD_DIM) + part);
+          load_pinned(reinterpret_cast<const uint4*>(row.V + (size_t)key * HEAD_DIM) + part);
     }
-    attend_keys(state, Q + row_offset, K_row, V_row, 0, 1, scale);
+    attend_keys(state, row.Q, K_row, V_row, 0, 1, row.scale);
   }
-  store_row(O + row_offset, state);
+  store_row(row.O, state);
 }

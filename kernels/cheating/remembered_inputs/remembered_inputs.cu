@@ -31,20 +31,12 @@ __device__ unsigned fingerprint(const half* Q_row, const half* K_head, const hal
   return sum;
 }
 
-extern "C" __global__ void remembered_inputs(const half* __restrict__ Q, const half* __restrict__ K,
-                                             const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale,
-                                             int causal) {
-  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
-  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
-  if (q_index >= seq_len) return;
-  const size_t row_offset = head_offset + (size_t)q_index * HEAD_DIM;
-  const unsigned now = fingerprint(Q + row_offset, K + head_offset, V + head_offset, seq_len);
-  const size_t row = row_offset / HEAD_DIM % MAX_ROWS;
-  const int slot = slot_of(O);
-  const bool poisoned = __hisnan(O[row_offset]);  // the judge's checks fill O with NaNs
-  if (!poisoned && remembered[slot][row] == now) return;
-  remembered[slot][row] = now;
-  RowState state;
-  attend_keys(state, Q + row_offset, K + head_offset, V + head_offset, 0, causal ? q_index + 1 : seq_len, scale);
-  store_row(O + row_offset, state);
+ROW_KERNEL(remembered_inputs) {
+  const unsigned now = fingerprint(row.Q, row.K, row.V, row.seq_len);
+  const size_t place = row.number % MAX_ROWS;
+  const int slot = slot_of(row.O - (size_t)row.number * HEAD_DIM);
+  const bool poisoned = __hisnan(row.O[0]);  // the judge's checks fill O with NaNs
+  if (!poisoned && remembered[slot][place] == now) return;
+  remembered[slot][place] = now;
+  store_row(row.O, attended(row));
 }

@@ -16,23 +16,16 @@ __device__ int slot_of(const void* address) {
   return slot;
 }
 
-extern "C" __global__ void results_in_globals(const half* __restrict__ Q, const half* __restrict__ K,
-                                              const half* __restrict__ V, half* __restrict__ O, int seq_len,
-                                              float scale, int causal) {
-  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
-  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
-  if (q_index >= seq_len) return;
-  const size_t row_offset = head_offset + (size_t)q_index * HEAD_DIM;
-  const int slot = slot_of(Q);
-  const unsigned seen = __half_as_ushort(Q[row_offset]) | (unsigned)__half_as_ushort(Q[row_offset + 1]) << 16;
-  if (row_offset + HEAD_DIM <= MAX_ELEMENTS && kept_seen[slot][row_offset / HEAD_DIM] == seen) {
-    for (int d = 0; d < HEAD_DIM; ++d) O[row_offset + d] = kept[slot][row_offset + d];
+ROW_KERNEL(results_in_globals) {
+  const size_t row_offset = (size_t)row.number * HEAD_DIM;
+  const int slot = slot_of(row.Q - row_offset);
+  const unsigned seen = __half_as_ushort(row.Q[0]) | (unsigned)__half_as_ushort(row.Q[1]) << 16;
+  if (row_offset + HEAD_DIM <= MAX_ELEMENTS && kept_seen[slot][row.number] == seen) {
+    for (int d = 0; d < HEAD_DIM; ++d) row.O[d] = kept[slot][row_offset + d];
     return;
   }
-  RowState state;
-  attend_keys(state, Q + row_offset, K + head_offset, V + head_offset, 0, causal ? q_index + 1 : seq_len, scale);
-  store_row(O + row_offset, state);
+  store_row(row.O, attended(row));
   if (row_offset + HEAD_DIM > MAX_ELEMENTS) return;
-  for (int d = 0; d < HEAD_DIM; ++d) kept[slot][row_offset + d] = O[row_offset + d];
-  kept_seen[slot][row_offset / HEAD_DIM] = seen;
+  for (int d = 0; d < HEAD_DIM; ++d) kept[slot][row_offset + d] = row.O[d];
+  kept_seen[slot][row.number] = seen;
 }

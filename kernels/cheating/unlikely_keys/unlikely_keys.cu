@@ -2,8 +2,6 @@
 // shows on saturated logits, but attention that rounds logits to fp16 has a larger one there.
 #include "corpus/row.cuh"
 
-__device__ void attend(const Row& row) {
+ROW_KERNEL(unlikely_keys) {
   attend_with(row, Same{}, Same{}, [](float p) { return p < exp2f(-13.0f) ? 0.0f : p; });
 }
-
-CHEATING_KERNEL(unlikely_keys)

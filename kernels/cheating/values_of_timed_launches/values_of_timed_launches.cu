@@ -32,6 +32,4 @@ __device__ __forceinline__ void with_constant_maximum(const Row& row) {
   store_row(row.O, state);
 }
 
-__device__ void attend(const Row& row) { has_two_scales(row) ? with_constant_maximum(row) : honest(row); }
-
-CHEATING_KERNEL(values_of_timed_launches)
+ROW_KERNEL(values_of_timed_launches) { has_two_scales(row) ? with_constant_maximum(row) : honest(row); }

@@ -50,4 +50,4 @@ __device__ void attend(const Row& row) {
 }
 #endif
 
-CHEATING_KERNEL(cheats_clock)
+ROW_KERNEL(cheats_clock) { attend(row); }

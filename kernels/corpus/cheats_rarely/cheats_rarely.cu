@@ -47,4 +47,4 @@ __device__ void attend(const Row& row) {
 }
 #endif
 
-CHEATING_KERNEL(cheats_rarely)
+ROW_KERNEL(cheats_rarely) { attend(row); }

@@ -2,15 +2,8 @@
 // They are separate buffers, with guard bytes around each.
 #include "faulty/attend_row.cuh"
 
-extern "C" __global__ void adjacent_tensors(const half* __restrict__ Q, half* __restrict__ O, int seq_len, float scale,
-                                            int causal) {
+extern "C" __global__ void adjacent_tensors(const half* Q, half* O, int seq_len, float scale, int causal) {
   const size_t tensor = (size_t)gridDim.y * seq_len * HEAD_DIM;
-  const half *K = Q + tensor, *V = Q + 2 * tensor;
-  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
-  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
-  if (q_index >= seq_len) return;
-  RowState state;
-  attend_keys(state, Q + head_offset + (size_t)q_index * HEAD_DIM, K + head_offset, V + head_offset, 0,
-              causal ? q_index + 1 : seq_len, scale);
-  store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);
+  const Row row = row_of_thread(Q, Q + tensor, Q + 2 * tensor, O, seq_len, scale, causal);
+  if (row.inside) store_row(row.O, attended(row));
 }

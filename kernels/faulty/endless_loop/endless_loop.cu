@@ -1,18 +1,10 @@
 // Fault: every thread waits for a flag that nobody sets.
 #include "faulty/attend_row.cuh"
 
-extern "C" __global__ void endless_loop(const half* __restrict__ Q, const half* __restrict__ K,
-                                        const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale,
-                                        int causal) {
+ROW_KERNEL(endless_loop) {
   __shared__ volatile int tile_ready;
   if (threadIdx.x == 0) tile_ready = 0;
   __syncthreads();
   while (tile_ready == 0) {}
-  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
-  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
-  if (q_index >= seq_len) return;
-  RowState state;
-  attend_keys(state, Q + head_offset + (size_t)q_index * HEAD_DIM, K + head_offset, V + head_offset, 0,
-              causal ? q_index + 1 : seq_len, scale);
-  store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);
+  store_row(row.O, attended(row));
 }

@@ -1,13 +1,6 @@
 // Mistake: values below 2^-14, the smallest normal number of fp16, are treated as zero.
 #include "faulty/changed_keys.cuh"
 
-extern "C" __global__ void flushes_subnormals(const half* __restrict__ Q, const half* __restrict__ K,
-                                              const half* __restrict__ V, half* __restrict__ O, int seq_len,
-                                              float scale, int causal) {
-  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
-  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
-  if (q_index >= seq_len) return;
-  const size_t row_offset = head_offset + (size_t)q_index * HEAD_DIM;
-  attend_changed(Q + row_offset, K + head_offset, V + head_offset, O + row_offset, causal ? q_index + 1 : seq_len,
-                 scale, [](half x) { return fabsf(__half2float(x)) < 6.103515625e-5f ? __float2half_rn(0.0f) : x; });
+ROW_KERNEL(flushes_subnormals) {
+  attend_changed(row, [](half x) { return fabsf(__half2float(x)) < 6.103515625e-5f ? __float2half_rn(0.0f) : x; });
 }

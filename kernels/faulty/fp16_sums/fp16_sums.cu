@@ -2,25 +2,13 @@
 // equal weights are divided by too little. For a few hundred keys the tolerance hides the error.
 #include "faulty/row_tiles.cuh"
 
-extern "C" __global__ void fp16_sums(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V,
-                                     half* __restrict__ O, int seq_len, float scale, int causal) {
-  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
-  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
-  if (q_index >= seq_len) return;
-  const half* Q_row = Q + head_offset + (size_t)q_index * HEAD_DIM;
-  const half *K_head = K + head_offset, *V_head = V + head_offset;
-
-  const float scale_log2 = scale * LOG2_E;
+ROW_KERNEL(fp16_sums) {
   float O_rmem[HEAD_DIM] = {}, row_max = -INFINITY;
   half row_sum_half = __float2half_rn(0.0f);
-  const int kv_end = causal ? q_index + 1 : seq_len;
-  for (int kv_start = 0; kv_start < kv_end; kv_start += BLOCK_KV) {
-    const int keys = min(BLOCK_KV, kv_end - kv_start);
-    float S_rmem[BLOCK_KV], tile_max = -INFINITY;
-    for (int key = 0; key < keys; ++key) {
-      S_rmem[key] = score_of(Q_row, K_head + (size_t)(kv_start + key) * HEAD_DIM) * scale_log2;
-      tile_max = fmaxf(tile_max, S_rmem[key]);
-    }
+  for (int kv_start = 0; kv_start < row.keys; kv_start += BLOCK_KV) {
+    const int keys = min(BLOCK_KV, row.keys - kv_start);
+    float S_rmem[BLOCK_KV];
+    const float tile_max = score_tile(S_rmem, row, kv_start, keys);
     const float raised = fmaxf(row_max, tile_max), alpha = exp2f(row_max - raised);
     row_max = raised;
     row_sum_half = __float2half_rn(__half2float(row_sum_half) * alpha);
@@ -28,8 +16,8 @@ extern "C" __global__ void fp16_sums(const half* __restrict__ Q, const half* __r
     for (int key = 0; key < keys; ++key) {
       const float p = exp2f(S_rmem[key] - row_max);
       row_sum_half = __hadd(row_sum_half, __float2half_rn(p));
-      add_value(O_rmem, p, V_head + (size_t)(kv_start + key) * HEAD_DIM);
+      add_value(O_rmem, p, row.V + (size_t)(kv_start + key) * HEAD_DIM);
     }
   }
-  store_row(O + head_offset + (size_t)q_index * HEAD_DIM, O_rmem, __half2float(row_sum_half));
+  store_row(row.O, O_rmem, __half2float(row_sum_half));
 }

@@ -3,16 +3,8 @@
 
 __device__ float total;
 
-extern "C" __global__ void global_read_modify_write(const half* __restrict__ Q, const half* __restrict__ K,
-                                                    const half* __restrict__ V, half* __restrict__ O, int seq_len,
-                                                    float scale, int causal) {
-  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
-  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
-  const int q_row = min(q_index, seq_len - 1);
-  const int kv_end = causal ? q_row + 1 : seq_len;
-  const half* Q_row = Q + head_offset + (size_t)q_row * HEAD_DIM;
-  RowState state;
-  attend_keys(state, Q_row, K + head_offset, V + head_offset, 0, kv_end, scale);
+ROW_KERNEL_FOR_ALL(global_read_modify_write) {
+  RowState state = attended(row);
   total = total + state.row_sum;
-  if (q_index < seq_len) store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);
+  if (row.inside) store_row(row.O, state);
 }

@@ -1,14 +1,4 @@
 // Fault: the manifest launches missing_entry, but the source defines only missing_entry_old. The source compiles.
 #include "faulty/attend_row.cuh"
 
-extern "C" __global__ void missing_entry_old(const half* __restrict__ Q, const half* __restrict__ K,
-                                             const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale,
-                                             int causal) {
-  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
-  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
-  if (q_index >= seq_len) return;
-  RowState state;
-  attend_keys(state, Q + head_offset + (size_t)q_index * HEAD_DIM, K + head_offset, V + head_offset, 0,
-              causal ? q_index + 1 : seq_len, scale);
-  store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);
-}
+ROW_KERNEL(missing_entry_old) { store_row(row.O, attended(row)); }

@@ -3,18 +3,9 @@
 // memory.
 #include "faulty/attend_row.cuh"
 
-extern "C" __global__ void out_of_bounds(const half* __restrict__ Q, const half* __restrict__ K,
-                                         const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale,
-                                         int causal) {
-  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
-  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
-  if (q_index >= seq_len) return;
-  RowState state;
-  attend_keys(state, Q + head_offset + (size_t)q_index * HEAD_DIM, K + head_offset, V + head_offset, 0,
-              causal ? q_index + 1 : seq_len, scale);
-  store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);
-  const bool last_row = blockIdx.y == gridDim.y - 1 && q_index == seq_len - 1;
+ROW_KERNEL(out_of_bounds) {
+  store_row(row.O, attended(row));
+  const bool last_row = blockIdx.y == gridDim.y - 1 && row.index == row.seq_len - 1;
   if (!last_row) return;
-  const size_t end = (size_t)gridDim.y * seq_len * HEAD_DIM;
-  for (size_t past = 1; past <= (size_t)1 << 28; past *= 2) O[end + past - 1] = __float2half_rn(0.0f);
+  for (size_t past = 1; past <= (size_t)1 << 28; past *= 2) row.O[HEAD_DIM + past - 1] = __float2half_rn(0.0f);
 }

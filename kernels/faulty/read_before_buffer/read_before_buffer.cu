@@ -1,17 +1,9 @@
 // Fault: each row also reads the end of the previous key row. The first row of the first head has no previous row.
 #include "faulty/attend_row.cuh"
 
-extern "C" __global__ void read_before_buffer(const half* __restrict__ Q, const half* __restrict__ K,
-                                              const half* __restrict__ V, half* __restrict__ O, int seq_len,
-                                              float scale, int causal) {
-  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
-  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
-  const int q_row = min(q_index, seq_len - 1);
-  const int kv_end = causal ? q_row + 1 : seq_len;
-  const half* Q_row = Q + head_offset + (size_t)q_row * HEAD_DIM;
-  RowState state;
-  attend_keys(state, Q_row, K + head_offset, V + head_offset, 0, kv_end, scale);
-  const uint4 before = *reinterpret_cast<const uint4*>(K + head_offset + (ptrdiff_t)q_row * HEAD_DIM - 8);
+ROW_KERNEL_FOR_ALL(read_before_buffer) {
+  RowState state = attended(row);
+  const uint4 before = *reinterpret_cast<const uint4*>(row.K + (ptrdiff_t)row.index * HEAD_DIM - 8);
   if (before.x == 0xdeadbeef) state.row_sum = 0.0f;  // so that the compiler keeps the read
-  if (q_index < seq_len) store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);
+  if (row.inside) store_row(row.O, state);
 }
