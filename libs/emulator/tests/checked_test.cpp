@@ -1,6 +1,7 @@
 // Runs the programs of kernels/checked.cu, documented.cu and audited.cu with the race checks: each fault is reported
 // with its line, and correct programs give no report.
 #include <map>
+#include <regex>
 #include <sstream>
 #include <utility>
 
@@ -17,37 +18,45 @@ struct Program {
   std::vector<int> lines;  // lines of the fault
 };
 
+std::vector<std::string> parts_of(const std::string& list) {
+  std::vector<std::string> parts;
+  for (size_t at = 0, end = 0; end != std::string::npos; at = end + 2)
+    parts.push_back(list.substr(at, (end = list.find(", ", at)) - at));
+  return parts;
+}
+
+unsigned number_of(const std::string& digits) { return static_cast<unsigned>(std::stoul(digits)); }
+
 std::vector<Program> programs_of(const std::string& source) {
   std::vector<Program> programs;
   std::vector<std::pair<std::string, int>> of_helpers;  // "// fault in one, another" and the line's number
-  Program next;
-  bool has_next = false;
+  Program size;
+  std::vector<std::string> expected;
+  size_t first_of_family = 0;
+  const std::regex verdicts("// ([A-Za-z_, ]+) (\\d+) (\\d+) (\\d+)"),
+      family("(?:PROGRAM|PAIR|TRIO)\\w*\\(([^)]*)\\) \\{.*");
   std::istringstream text(source);
   std::string line;
   for (int number = 1; std::getline(text, line); ++number) {
-    char expected[32];
-    if (sscanf(line.c_str(), "// %31s %u %u %u", expected, &next.blocks, &next.threads, &next.shared_bytes) == 4 ||
-        sscanf(line.c_str(), "// correct, %31s %u %u %u", expected, &next.blocks, &next.threads, &next.shared_bytes) ==
-            4) {
-      next.expected = expected;
-      has_next = true;
-    } else if (line.rfind("PROGRAM", 0) == 0 || line.rfind("PAIR", 0) == 0) {
-      CHECK(has_next);
-      const size_t begin = line.find('(') + 1, comma = line.find(", "), end = line.find(')');
-      if (comma < end) {
-        programs.push_back(next);
-        programs.back().expected = "correct";
-        programs.back().name = line.substr(begin, comma - begin);
+    std::smatch found;
+    if (std::regex_match(line, found, verdicts)) {
+      expected = parts_of(found[1]);
+      size = {"", "", number_of(found[2]), number_of(found[3]), number_of(found[4]), {}};
+    } else if (std::regex_match(line, found, family)) {
+      const std::vector<std::string> names = parts_of(found[1]);
+      CHECK(names.size() == expected.size());
+      first_of_family = programs.size();
+      for (size_t n = 0; n < names.size(); ++n) {
+        programs.push_back(size);
+        programs.back().name = names[n];
+        programs.back().expected = expected[n];
       }
-      const size_t last = comma < end ? comma + 2 : begin;
-      next.name = line.substr(last, end - last);
-      programs.push_back(next);
-      has_next = false;
+      expected.clear();
     } else if (const size_t names = line.find("  // fault in "); names != std::string::npos) {
       of_helpers.emplace_back(line.substr(names) + ",", number);
     } else if (line.find("  // fault") != std::string::npos) {
       CHECK(!programs.empty());
-      programs.back().lines.push_back(number);
+      for (size_t n = first_of_family; n < programs.size(); ++n) programs[n].lines.push_back(number);
     }
   }
   for (Program& program : programs)

@@ -131,30 +131,13 @@ PROGRAM(branches_with_a_coalesced_group) {
 }
 
 // A fragment is loaded from what the lanes have just stored.
-// correct 1 32 0
-PROGRAM(tile_stored_and_multiplied) {
+// correct, RACE, RACE 1 32 0
+TRIO(tile_stored_and_multiplied, tile_stored_and_loaded_at_once, tile_read_without_syncwarp) {
   using namespace nvcuda::wmma;
   __shared__ half A[256];
   __shared__ float C[256];
-  for (int i = threadIdx.x; i < 256; i += 32) A[i] = __float2half(in[i]);
-  __syncwarp();
-  fragment<matrix_a, 16, 16, 16, half, row_major> a;
-  fragment<matrix_b, 16, 16, 16, half, col_major> b;
-  fragment<accumulator, 16, 16, 16, float> c;
-  load_matrix_sync(a, A, 16);
-  load_matrix_sync(b, A, 16);
-  fill_fragment(c, 0.0f);
-  mma_sync(c, a, b, c);
-  store_matrix_sync(C, c, 16, mem_row_major);
-  __syncwarp();
-  for (int i = threadIdx.x; i < 256; i += 32) out[i] = C[255 - i];
-}
-
-// RACE 1 32 0
-PROGRAM(tile_stored_and_loaded_at_once) {
-  using namespace nvcuda::wmma;
-  __shared__ half A[256];
   for (int i = threadIdx.x; i < 256; i += 32) A[i] = __float2half(in[i]);  // fault
+  if (FAULT != 1) __syncwarp();
   fragment<matrix_a, 16, 16, 16, half, row_major> a;
   fragment<matrix_b, 16, 16, 16, half, col_major> b;
   fragment<accumulator, 16, 16, 16, float> c;
@@ -162,24 +145,8 @@ PROGRAM(tile_stored_and_loaded_at_once) {
   load_matrix_sync(b, A, 16);  // fault
   fill_fragment(c, 0.0f);
   mma_sync(c, a, b, c);
-  store_matrix_sync(out, c, 16, mem_row_major);
-}
-
-// RACE 1 32 0
-PROGRAM(tile_read_without_syncwarp) {
-  using namespace nvcuda::wmma;
-  __shared__ half A[256];
-  __shared__ float C[256];
-  for (int i = threadIdx.x; i < 256; i += 32) A[i] = __float2half(in[i]);
-  __syncwarp();
-  fragment<matrix_a, 16, 16, 16, half, row_major> a;
-  fragment<matrix_b, 16, 16, 16, half, col_major> b;
-  fragment<accumulator, 16, 16, 16, float> c;
-  load_matrix_sync(a, A, 16);
-  load_matrix_sync(b, A, 16);
-  fill_fragment(c, 0.0f);
-  mma_sync(c, a, b, c);
   store_matrix_sync(C, c, 16, mem_row_major);  // fault
+  if (FAULT != 2) __syncwarp();
   for (int i = threadIdx.x; i < 256; i += 32) out[i] = C[255 - i];  // fault
 }
 
@@ -274,43 +241,22 @@ PROGRAM(acquired_relaxed) {
 }
 
 // A place in a queue is reserved before it is filled.
-// correct 2 32 0
-PROGRAM(queue_with_flags) {
+// correct, RACE 2 32 0
+PAIR(queue_with_flags, queue_by_its_length) {
   if (threadIdx.x) return;
   int* const entries = scratch + 64;
   int* const ready = scratch + 128;
   if (blockIdx.x == 0) {
     for (int k = 0; k < 8; ++k) {
       const int place = atomicAdd(&scratch[0], 1);
-      entries[place] = static_cast<int>(in[k]);
-      __threadfence();
-      atomicExch(&ready[place], 1);
-    }
-  } else {
-    int sum = 0;
-    for (int k = 0; k < 8; ++k) {
-      while (atomicAdd(&ready[k], 0) == 0) {}
-      __threadfence();
-      sum += entries[k];
-    }
-    out[0] = sum;
-  }
-}
-
-// RACE 2 32 0
-PROGRAM(queue_by_its_length) {
-  if (threadIdx.x) return;
-  int* const entries = scratch + 64;
-  if (blockIdx.x == 0) {
-    for (int k = 0; k < 8; ++k) {
-      const int place = atomicAdd(&scratch[0], 1);
       entries[place] = static_cast<int>(in[k]);  // fault
       __threadfence();
+      if (RIGHT) atomicExch(&ready[place], 1);
     }
   } else {
     int sum = 0;
     for (int k = 0; k < 8; ++k) {
-      while (atomicAdd(&scratch[0], 0) <= k) {}
+      while (RIGHT ? atomicAdd(&ready[k], 0) == 0 : atomicAdd(&scratch[0], 0) <= k) {}
       __threadfence();
       sum += entries[k];  // fault
     }
@@ -345,41 +291,22 @@ __device__ __forceinline__ void wait(uint64_t* barrier, unsigned parity) {
       : "memory");
 }
 
-// correct 1 64 0
-PROGRAM(phases_in_turn) {
+// correct, RACE 1 64 0
+PAIR(phases_in_turn, phase_that_never_turns) {
   __shared__ uint64_t full, empty;
   __shared__ float part[32];
   start(&full, 32);
   start(&empty, 32);
   const unsigned lane = threadIdx.x % 32;
-  for (unsigned k = 0; k < 4; ++k)
-    if (threadIdx.x < 32) {
-      if (k) wait(&empty, (k - 1) & 1);
-      part[lane] = in[k * 32 + lane];
-      arrive(&full);
-    } else {
-      wait(&full, k & 1);
-      out[k * 32 + lane] = part[31 - lane];
-      arrive(&empty);
-    }
-}
-
-// RACE 1 64 0
-PROGRAM(phase_that_never_turns) {
-  __shared__ uint64_t full, empty;
-  __shared__ float part[32];
-  start(&full, 32);
-  start(&empty, 32);
-  const unsigned lane = threadIdx.x % 32;
-  for (unsigned k = 0; k < 2; ++k)
+  for (unsigned k = 0; k < (RIGHT ? 4 : 2); ++k)
     if (threadIdx.x < 32) {
       if (k) wait(&empty, (k - 1) & 1);
       part[lane] = in[k * 32 + lane];  // fault
       arrive(&full);
     } else {
-      wait(&full, 0);
+      wait(&full, RIGHT ? k & 1 : 0);
       out[k * 32 + lane] = part[31 - lane];  // fault
-      if (k == 0) arrive(&empty);
+      if (RIGHT || k == 0) arrive(&empty);
     }
 }
 

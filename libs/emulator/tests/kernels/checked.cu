@@ -232,27 +232,16 @@ PAIR(message_with_fences, message_with_fences_of_the_block) {
   }
 }
 
-// correct 4 32 0
-PROGRAM(counted_under_a_lock) {
-  if (threadIdx.x == 0) {
-    while (atomicCAS(scratch, 0, 1)) {}
-    __threadfence();
-    scratch[64] += 1;
-    __threadfence();
-    atomicExch(scratch, 0);
-  }
-  out[blockIdx.x * 32 + threadIdx.x] = in[threadIdx.x];
-}
-
-// RACE 4 32 0
-PROGRAM(counted_after_the_lock) {
+// correct, RACE 4 32 0
+PAIR(counted_under_a_lock, counted_after_the_lock) {
   if (threadIdx.x == 0) {
     while (atomicCAS(scratch, 0, 1)) {}
     __threadfence();
     const int count = scratch[64] + 1;
+    if (RIGHT) scratch[64] = count;
     __threadfence();
     atomicExch(scratch, 0);
-    scratch[64] = count;  // fault
+    if (!RIGHT) scratch[64] = count;  // fault
   }
   out[blockIdx.x * 32 + threadIdx.x] = in[threadIdx.x];
 }
@@ -777,35 +766,20 @@ PAIR(handed_on_by_a_second_warp, handed_on_before_it_came) {
   }
 }
 
-// correct, RACE 1 64 0
-PAIR(full_and_empty_by_name, full_by_name_and_never_empty) {
+// correct, RACE, RACE 1 64 0
+TRIO(full_and_empty_by_name, full_by_name_and_never_empty, empty_before_it_is_read) {
   __shared__ float part[32];
   const int lane = threadIdx.x % 32;
   for (int k = 0; k < 4; ++k)
     if (threadIdx.x < 32) {
-      if (RIGHT && k > 0) sync_some<2, 64>();
+      if (FAULT != 1 && k > 0) sync_some<2, 64>();
       part[lane] = in[k * 32 + lane];  // fault
-      RIGHT ? arrive_at<1, 64>() : sync_some<1, 64>();
+      FAULT == 1 ? sync_some<1, 64>() : arrive_at<1, 64>();
     } else {
       sync_some<1, 64>();
+      if (FAULT == 2 && k < 3) arrive_at<2, 64>();
       out[k * 32 + lane] = part[31 - lane];  // fault
-      if (RIGHT && k < 3) arrive_at<2, 64>();
-    }
-}
-
-// RACE 1 64 0
-PROGRAM(empty_before_it_is_read) {
-  __shared__ float part[32];
-  const int lane = threadIdx.x % 32;
-  for (int k = 0; k < 4; ++k)
-    if (threadIdx.x < 32) {
-      if (k > 0) sync_some<2, 64>();
-      part[lane] = in[k * 32 + lane];  // fault
-      arrive_at<1, 64>();
-    } else {
-      sync_some<1, 64>();
-      if (k < 3) arrive_at<2, 64>();
-      out[k * 32 + lane] = part[31 - lane];  // fault
+      if (FAULT == 0 && k < 3) arrive_at<2, 64>();
     }
 }
 
@@ -897,76 +871,42 @@ PAIR(each_reader_waits, one_reader_waits) {
   }
 }
 
-// correct, RACE 1 64 0
-PAIR(arrivals_with_a_fence, written_after_arriving) {
+// correct, RACE, RACE 1 64 0
+TRIO(arrivals_with_a_fence, written_after_arriving, arrivals_that_order_nothing) {
   __shared__ float part[32];
   __shared__ uint64_t barrier;
   init_barriers(&barrier, 1, 32);
   const int lane = threadIdx.x % 32;
   if (threadIdx.x < 32) {
-    if (!RIGHT) arrive_on(&barrier);
+    if (FAULT == 1) arrive_on(&barrier);
     part[lane] = in[lane];  // fault
-    if (RIGHT) __threadfence_block();
-    if (RIGHT) arrive_relaxed_on(&barrier);
+    if (FAULT == 0) __threadfence_block();
+    if (FAULT != 1) arrive_relaxed_on(&barrier);
   } else {
     wait_for(&barrier, 0);
     out[threadIdx.x] = part[31 - lane];  // fault
   }
 }
 
-// RACE 1 64 0
-PROGRAM(arrivals_that_order_nothing) {
-  __shared__ float part[32];
-  __shared__ uint64_t barrier;
-  init_barriers(&barrier, 1, 32);
-  const int lane = threadIdx.x % 32;
-  if (threadIdx.x < 32) {
-    part[lane] = in[lane];  // fault
-    arrive_relaxed_on(&barrier);
-  } else {
-    wait_for(&barrier, 0);
-    out[threadIdx.x] = part[31 - lane];  // fault
-  }
-}
-
-// correct, RACE 1 96 0
-PAIR(ring_of_two_stages, ring_that_is_filled_early) {
+// correct, RACE, RACE 1 96 0
+TRIO(ring_of_two_stages, ring_that_is_filled_early, ring_that_is_given_back_early) {
   __shared__ alignas(128) float tile[2][64];
   __shared__ uint64_t full[2], empty[2];
   init_barriers(full, 2, 1);
   init_barriers(empty, 2, 64);
   if (threadIdx.x == 0)
     for (int k = 0; k < 6; ++k) {
-      if (RIGHT) wait_for(&empty[k % 2], (k / 2 & 1) ^ 1);
-      if (!RIGHT && k > 2) wait_for(&empty[(k - 1) % 2], ((k - 1) / 2 & 1) ^ 1);
+      if (FAULT != 1) wait_for(&empty[k % 2], (k / 2 & 1) ^ 1);
+      if (FAULT == 1 && k > 2) wait_for(&empty[(k - 1) % 2], ((k - 1) / 2 & 1) ^ 1);
       load_bulk(tile[k % 2], in + k * 64, sizeof tile[0], &full[k % 2]);  // fault
     }
   if (threadIdx.x < 32) return;
   const int i = threadIdx.x - 32;
   for (int k = 0; k < 6; ++k) {
     wait_for(&full[k % 2], k / 2 & 1);
+    if (FAULT == 2) arrive_on(&empty[k % 2]);
     out[k * 64 + i] = tile[k % 2][63 - i];  // fault
-    arrive_on(&empty[k % 2]);
-  }
-}
-
-// RACE 1 96 0
-PROGRAM(ring_that_is_given_back_early) {
-  __shared__ alignas(128) float tile[2][64];
-  __shared__ uint64_t full[2], empty[2];
-  init_barriers(full, 2, 1);
-  init_barriers(empty, 2, 64);
-  if (threadIdx.x == 0)
-    for (int k = 0; k < 6; ++k) {
-      wait_for(&empty[k % 2], (k / 2 & 1) ^ 1);
-      load_bulk(tile[k % 2], in + k * 64, sizeof tile[0], &full[k % 2]);  // fault
-    }
-  if (threadIdx.x < 32) return;
-  const int i = threadIdx.x - 32;
-  for (int k = 0; k < 6; ++k) {
-    wait_for(&full[k % 2], k / 2 & 1);
-    arrive_on(&empty[k % 2]);
-    out[k * 64 + i] = tile[k % 2][63 - i];  // fault
+    if (FAULT != 2) arrive_on(&empty[k % 2]);
   }
 }
 
