@@ -16,14 +16,16 @@ import {
 import { fakePlanner } from './testing/fake-planner.ts';
 import { collect, finished, firstEvent, kernel, startTestRunner, temporaryFolder } from './testing/test-runner.ts';
 
+/** The options of a daemon whose data and socket are in the folder. */
+const flagsOf = ({ path }: { path: string }): string[] => ['--data', join(path, 'data'), '--address', `unix:${path}/s`];
+
 test('after kill -9 and a restart, a running job is INTERRUPTED with every event that a client saw, and a queued job runs', async () => {
   using folder = temporaryFolder();
-  const flags = ['--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`];
   const seen: bigint[] = [];
   let running = '';
   let queued = '';
   {
-    await using daemon = await startChildRunner(...flags);
+    await using daemon = await startChildRunner(...flagsOf(folder));
     using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
     for await (const event of client.start('build', kernel('flood_5000000'))) {
       seen.push(event.sequence);
@@ -34,7 +36,7 @@ test('after kill -9 and a restart, a running job is INTERRUPTED with every event
     await daemon.end('SIGKILL');
   }
   const restart = performance.now();
-  await using daemon = await startChildRunner(...flags);
+  await using daemon = await startChildRunner(...flagsOf(folder));
   using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
   const { job } = await client.getJob({ name: running });
   // A restart is promised to take at most 5 s, which test/reliability/kill.test.ts measures. Here other tests run at
@@ -56,14 +58,7 @@ test('after kill -9 and a restart, a running job is INTERRUPTED with every event
 
 test('SIGTERM refuses new work, interrupts jobs that outlast the grace period, and exits with 0', async () => {
   using folder = temporaryFolder();
-  await using daemon = await startChildRunner(
-    '--data',
-    join(folder.path, 'data'),
-    '--address',
-    `unix:${folder.path}/s`,
-    '--grace-seconds',
-    '1',
-  );
+  await using daemon = await startChildRunner(...flagsOf(folder), '--grace-seconds', '1');
   using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
   const events = collect(client.start('build', kernel('hang')));
   await until(async () => (await client.listJobs({ state: JobState.RUNNING })).jobs.length === 1);
@@ -84,12 +79,7 @@ test('SIGTERM refuses new work, interrupts jobs that outlast the grace period, a
 
 test('SIGTERM lets a job finish that needs less than the grace period', async () => {
   using folder = temporaryFolder();
-  await using daemon = await startChildRunner(
-    '--data',
-    join(folder.path, 'data'),
-    '--address',
-    `unix:${folder.path}/s`,
-  );
+  await using daemon = await startChildRunner(...flagsOf(folder));
   using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
   const events = collect(client.start('build', kernel('sleep_300')));
   await until(async () => (await client.listJobs({ state: JobState.RUNNING })).jobs.length === 1);
@@ -108,13 +98,7 @@ test('after SIGTERM the runner ends even if a worker survives SIGKILL', async ()
 
 test('connections beyond half of the descriptors are refused, and connected clients are still served', async () => {
   using folder = temporaryFolder();
-  await using daemon = await startChildRunnerWithDescriptors(
-    100,
-    '--data',
-    join(folder.path, 'data'),
-    '--address',
-    `unix:${folder.path}/s`,
-  );
+  await using daemon = await startChildRunnerWithDescriptors(100, ...flagsOf(folder));
   using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
   const ends = { refused: 0 };
   const idle = Array.from({ length: 200 }, () =>
@@ -136,12 +120,7 @@ test('connections beyond half of the descriptors are refused, and connected clie
 if (ALL_TESTS)
   test("with 50 paused watchers and a flood of log lines, the daemon's memory stays bounded and the job is not slowed", async () => {
     using folder = temporaryFolder();
-    await using daemon = await startChildRunner(
-      '--data',
-      join(folder.path, 'data'),
-      '--address',
-      `unix:${folder.path}/s`,
-    );
+    await using daemon = await startChildRunner(...flagsOf(folder));
     using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
     await collect(client.start('build', kernel('flood_20000'))); // Warms up the heap.
     const before = daemon.rssMiB();
@@ -157,8 +136,7 @@ if (ALL_TESTS)
 
 test('a log pipe that nobody reads blocks nothing, and a later reader still gets the log', async () => {
   using folder = temporaryFolder();
-  const flags = ['--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`];
-  await using daemon = await startChildRunnerIn({ ...process.env, FLASHCORE_LOG_LEVEL: 'debug' }, ...flags);
+  await using daemon = await startChildRunnerIn({ ...process.env, FLASHCORE_LOG_LEVEL: 'debug' }, ...flagsOf(folder));
   daemon.child.stderr!.pause();
   using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
   // Each call logs a line of about 200 bytes. A pipe has room for 64 KB, a Unix socket for 100 to 300 lines.
