@@ -73,7 +73,7 @@ async function check(checkouts, wanted, compilers) {
             const path = assemble(kernel, { folder, clone: cloneOf(checkouts, name, url), commit, files });
             const result = verify(path, runner.address);
             (results[kernel] ??= {})[compiler] = result;
-            writeFileSync(RESULTS, await format(JSON.stringify(results), { parser: 'json', printWidth: 120 }));
+            writeFileSync(RESULTS, linesOf(results));
             console.error(`${compiler} ${kernel}: ${result.verdict}`);
             if (result.verdict !== 'passed' && !faults[kernel]) process.exitCode = 1;
           }
@@ -290,6 +290,15 @@ const total = (all, key) => all.reduce((sum, each) => sum + (each[key] ?? 0), 0)
 const cut = (text) => `\`${text.replaceAll('`', "'").replaceAll('|', '/').split('\n')[0].slice(0, 300)}\``;
 
 const table = (head, rows) => [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
+
+/** The results as JSON, with a line for each kernel and compiler. */
+function linesOf(byKernel) {
+  const kernels = Object.entries(byKernel).map(([kernel, byCompiler]) => {
+    const lines = Object.entries(byCompiler).map(([name, result]) => `  "${name}": ${JSON.stringify(result)}`);
+    return `"${kernel}": {\n${lines.join(',\n')}\n}`;
+  });
+  return `{\n${kernels.join(',\n')}\n}\n`;
+}
 
 if (!options.page) await check(positionals[0], positionals.slice(1), options.compiler ?? COMPILERS);
 writeFileSync(PAGE, await format(page(), { parser: 'markdown', printWidth: 120, proseWrap: 'always' }));
