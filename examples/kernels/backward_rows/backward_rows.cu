@@ -1,27 +1,10 @@
 // backward_rows: dQ, dK and dV of attention: one warp per row of dQ, then one per row of dK and dV, without atomics.
 // Limits: fp16 or bf16, head dimensions of 32 to 256 in steps of 32, any lengths, sm_80 or later.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <math.h>
-
-#if BF16
-using Element = __nv_bfloat16;
-__device__ __forceinline__ float to_float(Element x) { return __bfloat162float(x); }
-__device__ __forceinline__ Element to_element(float x) { return __float2bfloat16_rn(x); }
-#else
-using Element = half;
-__device__ __forceinline__ float to_float(Element x) { return __half2float(x); }
-__device__ __forceinline__ Element to_element(float x) { return __float2half_rn(x); }
-#endif
+#include "mechanisms/plain_rows.cuh"
 
 constexpr int NUM_WARPS = 4;
 constexpr int LANE_DIM = 256 / 32;  // elements of a row per lane: d = lane, lane + 32, ...
 constexpr int TOP_LEFT = 1, BOTTOM_RIGHT = 2;  // values of `causal`
-
-__device__ __forceinline__ float warp_sum(float x) {
-  for (int offset = 16; offset > 0; offset >>= 1) x += __shfl_xor_sync(0xffffffffu, x, offset);
-  return x;
-}
 
 __device__ __forceinline__ void load_row(float (&row_rmem)[LANE_DIM], const Element* row, int lane, int D) {
 #pragma unroll

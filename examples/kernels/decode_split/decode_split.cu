@@ -1,22 +1,8 @@
 // decode_split: split-KV decoding over a contiguous cache. CTAs divide the keys of a sequence, and a second launch
 // merges. Limits: fp16 or bf16, head dimensions of 64, 128 and 256, any lengths, sm_80 or later.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <math.h>
 
-#if BF16
-using Element = __nv_bfloat16;
-using Pair = __nv_bfloat162;
-__device__ __forceinline__ float to_float(Element x) { return __bfloat162float(x); }
-__device__ __forceinline__ float2 to_floats(Pair x) { return __bfloat1622float2(x); }
-__device__ __forceinline__ Element to_element(float x) { return __float2bfloat16_rn(x); }
-#else
-using Element = half;
-using Pair = half2;
-__device__ __forceinline__ float to_float(Element x) { return __half2float(x); }
-__device__ __forceinline__ float2 to_floats(Pair x) { return __half22float2(x); }
-__device__ __forceinline__ Element to_element(float x) { return __float2half_rn(x); }
-#endif
+#include "mechanisms/element.cuh"
 
 constexpr int NUM_WARPS = 4;
 constexpr int LANE_DIM = 8;  // elements of a row per lane: one 16-byte load
@@ -24,13 +10,13 @@ constexpr int UNROLL = 4;  // loads of K, and of V, in flight per lane
 constexpr float LOG2_E = 1.44269504f, LN_2 = 0.693147181f;
 
 struct alignas(16) Chunk {
-  Pair pairs[LANE_DIM / 2];
+  Element2 pairs[LANE_DIM / 2];
 };
 
 __device__ __forceinline__ void unpack(float (&to)[LANE_DIM], const Chunk& from) {
 #pragma unroll
   for (int i = 0; i < LANE_DIM / 2; ++i) {
-    const float2 both = to_floats(from.pairs[i]);
+    const float2 both = to_float2(from.pairs[i]);
     to[2 * i] = both.x;
     to[2 * i + 1] = both.y;
   }

@@ -1,18 +1,8 @@
 // gqa_rows: attention with fewer heads of K and V than of Q, with a thread per query row.
 // Limits: fp16 or bf16, HEAD_DIM of K and V, any lengths >= 1, sm_80 or later.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <math.h>
 
-#if BF16
-using Element = __nv_bfloat16;
-__device__ __forceinline__ float to_float(Element x) { return __bfloat162float(x); }
-__device__ __forceinline__ Element to_element(float x) { return __float2bfloat16_rn(x); }
-#else
-using Element = half;
-__device__ __forceinline__ float to_float(Element x) { return __half2float(x); }
-__device__ __forceinline__ Element to_element(float x) { return __float2half_rn(x); }
-#endif
+#include "mechanisms/element.cuh"
 
 constexpr int NUM_THREADS = 128;
 constexpr int TOP_LEFT = 1, BOTTOM_RIGHT = 2;  // values of `causal`

@@ -1,16 +1,8 @@
 // merge_rows: O and LSE of attention from those of splits of its keys, with a warp per query and head.
 // Limits: fp16 or bf16, D a multiple of 32 up to 512, any number of splits, sm_80 or later.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <math.h>
 
-#if BF16
-using Element = __nv_bfloat16;
-__device__ __forceinline__ Element to_element(float x) { return __float2bfloat16_rn(x); }
-#else
-using Element = half;
-__device__ __forceinline__ Element to_element(float x) { return __float2half_rn(x); }
-#endif
+#include "mechanisms/element.cuh"
 
 constexpr int NUM_WARPS = 4;
 constexpr int MAX_LANE_DIM = 512 / 32;  // elements of a row per lane: d = lane + 32 * i

@@ -1,17 +1,7 @@
 // softmax_rows: a warp computes a row. Limits: fp16 or bf16, any number of columns, sm_80 or later.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <math.h>
 
-#if BF16
-using Element = __nv_bfloat16;
-__device__ __forceinline__ float to_float(Element x) { return __bfloat162float(x); }
-__device__ __forceinline__ Element to_element(float x) { return __float2bfloat16_rn(x); }
-#else
-using Element = half;
-__device__ __forceinline__ float to_float(Element x) { return __half2float(x); }
-__device__ __forceinline__ Element to_element(float x) { return __float2half_rn(x); }
-#endif
+#include "mechanisms/element.cuh"
 
 extern "C" __global__ void __launch_bounds__(128) softmax_rows(const Element* __restrict__ X,  // [rows, N]
                                                                Element* __restrict__ Y,        // [rows, N]
