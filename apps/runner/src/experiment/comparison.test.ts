@@ -10,6 +10,7 @@ import {
 import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
+import { rowKernel } from './testing/row-kernel.ts';
 
 /** Text of the output check for a correct build. */
 const RIGHT = /^right: every output of \d+ launches, each on inputs of its own$/;
@@ -118,32 +119,11 @@ test(
 );
 
 /** A correct kernel, except that at S = 128 it traps after more launches than verification makes. */
-const FAULTS_AT_128 = {
-  'kernel.yaml': `id: faults_at_128
-title: "Traps in timed launches of one shape"
-lesson: "a shape that is lost is not forgotten"
-source: faults_at_128.cu
-min_arch: sm_80
-math: { inputs: fp16, accumulate: fp32 }
-launches:
-  - entry: faults_at_128
-    grid: ["ceil(S / 64)", "B * H", 1]
-    block: [64, 1, 1]
-    arguments: [Q, K, V, O, S, scale, causal]
-`,
-  'faults_at_128.cu': `#include "faulty/attend_row.cuh"
-__device__ unsigned launches;
-extern "C" __global__ void faults_at_128(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, int causal) {
-  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
-  if (seq_len == 128 && q_index == 0 && blockIdx.y == 0 && atomicAdd(&launches, 1u) >= 8) __trap();
-  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM, row_offset = head_offset + (size_t)q_index * HEAD_DIM;
-  if (q_index >= seq_len) return;
-  RowState state;
-  attend_keys(state, Q + row_offset, K + head_offset, V + head_offset, 0, causal ? q_index + 1 : seq_len, scale);
-  store_row(O + row_offset, state);
-}
-`,
-};
+const FAULTS_AT_128 = rowKernel('faults_at_128', {
+  before: '__device__ unsigned launches;',
+  body: `if (row.seq_len == 128 && row.number == 0 && atomicAdd(&launches, 1u) >= 8) __trap();
+  store_row(row.O, attended(row));`,
+});
 
 test(
   'a shape on which a build faults while it is timed has no result in the comparison',

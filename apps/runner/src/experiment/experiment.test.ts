@@ -22,6 +22,7 @@ import { TEST_HOST, withoutPriorities } from '../testing/test-host.ts';
 import { temporaryFolder } from '../testing/test-runner.ts';
 import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import { openTestPlanner, withoutBoxWarning, type TestPlanner } from './testing/run-job.ts';
+import { rowKernel } from './testing/row-kernel.ts';
 
 let fixture: TestPlanner;
 
@@ -275,32 +276,13 @@ test(
 );
 
 // A kernel that is right without tensor cores and wrong with USE_WMMA=1. It uses no tensor cores itself.
-const TOGGLED = {
-  'kernel.yaml': `
-id: toggled
-title: Wrong with USE_WMMA
-lesson: "a fixture of this test"
-source: toggled.cu
-min_arch: sm_80
-math: { inputs: fp16, accumulate: fp32 }
-limits: [{ require: "D == 64", because: "rows have 64 elements" }]
-parameters: { USE_WMMA: { values: [1, 0], default: 1, about: "1: wrong" } }
-launches:
-  - { entry: toggled, grid: ["ceil(S / 64)", "B * H", 1], block: [64, 1, 1], arguments: [Q, K, V, O, S, scale, causal] }
-`,
-  'toggled.cu': `
-#include "faulty/attend_row.cuh"
-extern "C" __global__ void toggled(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, int causal) {
-  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
-  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
-  if (q_index >= seq_len) return;
-  RowState state;
-  attend_keys(state, Q + head_offset + (size_t)q_index * HEAD_DIM, K + head_offset, V + head_offset, 0, causal ? q_index + 1 : seq_len, scale);
+const TOGGLED = rowKernel('toggled', {
+  keys: `limits: [{ require: "D == 64", because: "rows have 64 elements" }]
+parameters: { USE_WMMA: { values: [1, 0], default: 1, about: "1: wrong" } }`,
+  body: `RowState state = attended(row);
   if (USE_WMMA) state.row_sum *= 2.0f;
-  store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);
-}
-`,
-};
+  store_row(row.O, state);`,
+});
 
 test('a manifest whose source is not in its folder is refused before a job exists, with its line and the nearest file', () => {
   const refused = (files: Record<string, string>): unknown => {

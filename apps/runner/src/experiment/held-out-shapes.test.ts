@@ -5,6 +5,7 @@ import { missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { JobOutcome, JobPayload } from '../jobs/job-context.ts';
 import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
+import { rowKernel } from './testing/row-kernel.ts';
 
 const SHOWN = parseShape('1x1x64x64');
 // The kernel prints its sequence length. No client may see the 77.
@@ -14,38 +15,16 @@ const HELD_OUT = [parseShape('1x1x77x64'), parseShape('1x1x64x128')];
  * A kernel with one thread per row, for D = 64. FITTED=1 is cheaper, but correct only if the length is a multiple of
  * 64, as in the shown shape.
  */
-const KERNEL = {
-  'kernel.yaml': `id: fitted
-title: "Fitted"
-lesson: "what was fitted to a shape fails on another"
-source: fitted.cu
-min_arch: sm_80
-math: { inputs: fp16, accumulate: fp32 }
-limits:
-  - { require: "D == 64", because: "rows of 64" }
-parameters:
-  FITTED: { values: [0, 1], default: 0, about: "1: right on shown shapes alone" }
-launches:
-  - entry: fitted
-    grid: ["ceil(S / 64)", "B * H", 1]
-    block: [64, 1, 1]
-    arguments: [Q, K, V, O, S, scale, causal]
-`,
-  'fitted.cu': `#include <cstdio>
-#include "faulty/attend_row.cuh"
-extern "C" __global__ void fitted(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, int causal) {
-  __shared__ volatile char pad[FITTED ? 1024 : 2048];
+const KERNEL = rowKernel('fitted', {
+  before: '#include <cstdio>',
+  keys: `limits: [{ require: "D == 64", because: "rows of 64" }]
+parameters: { FITTED: { values: [0, 1], default: 0, about: "1: right on shown shapes alone" } }`,
+  body: `__shared__ volatile char pad[FITTED ? 1024 : 2048];
   pad[threadIdx.x] = 1;
-  if (threadIdx.x == 0) printf("length %d\\n", seq_len);
-  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
-  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM, row_offset = head_offset + (size_t)q_index * HEAD_DIM;
-  if (q_index >= seq_len) return;
-  RowState state;
-  attend_keys(state, Q + row_offset, K + head_offset, V + head_offset, 0, causal ? q_index + 1 : seq_len, FITTED && seq_len % 64 != 0 ? 1.0f : scale);
-  store_row(O + row_offset, state);
-}
-`,
-};
+  if (threadIdx.x == 0) printf("length %d\\n", row.seq_len);
+  if (FITTED && row.seq_len % 64 != 0) row.scale = 1.0f;
+  store_row(row.O, attended(row));`,
+});
 
 let fixture: TestPlanner;
 beforeAll(async () => {

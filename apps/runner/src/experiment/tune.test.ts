@@ -9,6 +9,7 @@ import { missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { planVariants } from '../spec/tune-variants.ts';
 import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
+import { rowKernel } from './testing/row-kernel.ts';
 
 const SHAPE = parseShape('1x1x64x64');
 
@@ -16,41 +17,21 @@ const SHAPE = parseShape('1x1x64x64');
  * A kernel with one thread per row. WRONG=1 leaves out the scale, BROKEN=1 does not compile, and PAD takes up shared
  * memory.
  */
-const KERNEL = {
-  'kernel.yaml': `id: choices
-title: "Choices"
-lesson: "a search finds what is right and cheap"
-source: choices.cu
-min_arch: sm_80
-math: { inputs: fp16, accumulate: fp32 }
-limits:
+const KERNEL = rowKernel('choices', {
+  before: `#if BROKEN
+#error "broken"
+#endif`,
+  keys: `limits:
   - { require: "PAD != 3", because: "three is refused" }
 parameters:
   PAD: { values: [4, 1, 2, 3], default: 4, about: "kilobytes of shared memory that nobody needs" }
   WRONG: { values: [0, 1], default: 0, about: "1: wrong" }
-  BROKEN: { values: [0, 1], default: 0, about: "1: does not compile" }
-launches:
-  - entry: choices
-    grid: ["ceil(S / 64)", "B * H", 1]
-    block: [64, 1, 1]
-    arguments: [Q, K, V, O, S, scale, causal]
-`,
-  'choices.cu': `#include "faulty/attend_row.cuh"
-#if BROKEN
-#error "broken"
-#endif
-extern "C" __global__ void choices(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, int causal) {
-  __shared__ volatile char pad[PAD * 1024];
+  BROKEN: { values: [0, 1], default: 0, about: "1: does not compile" }`,
+  body: `__shared__ volatile char pad[PAD * 1024];
   pad[threadIdx.x] = 1;
-  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
-  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM, row_offset = head_offset + (size_t)q_index * HEAD_DIM;
-  if (q_index >= seq_len) return;
-  RowState state;
-  attend_keys(state, Q + row_offset, K + head_offset, V + head_offset, 0, causal ? q_index + 1 : seq_len, WRONG ? 1.0f : scale);
-  store_row(O + row_offset, state);
-}
-`,
-};
+  if (WRONG) row.scale = 1.0f;
+  store_row(row.O, attended(row));`,
+});
 
 let fixture: TestPlanner;
 beforeAll(async () => {
@@ -125,7 +106,7 @@ test.skipIf(missing('nvcc'))(
     const kernel = fixture.upload({
       'kernel.yaml': KERNEL['kernel.yaml'].replace('WRONG: { values: [0, 1]', 'WRONG: { values: [0, 2, 3]'),
       'choices.cu': KERNEL['choices.cu']
-        .replace('WRONG ? 1.0f', 'WRONG == 2 && seq_len % 64 != 0 ? 1.0f')
+        .replace('if (WRONG)', 'if (WRONG == 2 && row.seq_len % 64 != 0)')
         .replace(
           '= 1;',
           '= 1; if (WRONG == 3) { char* plain = (char*)pad; plain[threadIdx.x] = 1; if (plain[threadIdx.x ^ 33] == 7) return; }',
