@@ -421,33 +421,14 @@ PROGRAM(ragged_tile_summed) {
 }
 
 // Rows of A beyond the tenth are never written. They only affect rows of the product that are not stored.
-// correct 1 32 0
-PROGRAM(ragged_product) {
+// correct, UNINITIALISED_READ 1 32 0
+PAIR(ragged_product, ragged_depth) {
   using namespace nvcuda::wmma;
   __shared__ half A[16][16], B[16][16];
   __shared__ float C[16][16];
-  for (int i = threadIdx.x; i < 10 * 16; i += 32) A[i / 16][i % 16] = __float2half(in[i]);
-  for (int i = threadIdx.x; i < 16 * 16; i += 32) B[i / 16][i % 16] = __float2half(in[i]);
-  __syncwarp();
-  fragment<matrix_a, 16, 16, 16, half, row_major> a;
-  fragment<matrix_b, 16, 16, 16, half, row_major> b;
-  fragment<accumulator, 16, 16, 16, float> c;
-  fill_fragment(c, 0.0f);
-  load_matrix_sync(a, &A[0][0], 16);
-  load_matrix_sync(b, &B[0][0], 16);
-  mma_sync(c, a, b, c);
-  store_matrix_sync(&C[0][0], c, 16, mem_row_major);
-  __syncwarp();
-  for (int i = threadIdx.x; i < 10 * 16; i += 32) out[i] = C[i / 16][i % 16];
-}
-
-// UNINITIALISED_READ 1 32 0
-PROGRAM(ragged_depth) {
-  using namespace nvcuda::wmma;
-  __shared__ half A[16][16], B[16][16];
-  __shared__ float C[16][16];
-  for (int i = threadIdx.x; i < 16 * 16; i += 32) A[i / 16][i % 16] = __float2half(i % 16 < 10 ? in[i] : 0.0f);
-  for (int i = threadIdx.x; i < 10 * 16; i += 32) B[i / 16][i % 16] = __float2half(in[i]);
+  const int rows = RIGHT ? 10 : 16, depth = RIGHT ? 16 : 10;
+  for (int i = threadIdx.x; i < rows * 16; i += 32) A[i / 16][i % 16] = __float2half(i % 16 < depth ? in[i] : 0.0f);
+  for (int i = threadIdx.x; i < depth * 16; i += 32) B[i / 16][i % 16] = __float2half(in[i]);
   __syncwarp();
   fragment<matrix_a, 16, 16, 16, half, row_major> a;
   fragment<matrix_b, 16, 16, 16, half, row_major> b;
@@ -458,7 +439,7 @@ PROGRAM(ragged_depth) {
   mma_sync(c, a, b, c);
   store_matrix_sync(&C[0][0], c, 16, mem_row_major);
   __syncwarp();
-  for (int i = threadIdx.x; i < 16 * 16; i += 32) out[i] = C[i / 16][i % 16];
+  for (int i = threadIdx.x; i < rows * 16; i += 32) out[i] = C[i / 16][i % 16];
 }
 
 /** Each thread's scores for four keys. Only the first `keys` keys have been written. */
@@ -910,26 +891,10 @@ TRIO(ring_of_two_stages, ring_that_is_filled_early, ring_that_is_given_back_earl
   }
 }
 
-// correct 1 96 0
-PROGRAM(two_tiles_with_barriers_of_their_own) {
-  __shared__ alignas(128) float keys[32], values[32];
-  __shared__ uint64_t barriers[2];
-  init_barriers(barriers, 2, 1);
-  const int lane = threadIdx.x % 32;
-  if (threadIdx.x == 0) {
-    load_bulk(keys, in, sizeof keys, &barriers[0]);
-    load_bulk(values, in + 32, sizeof values, &barriers[1]);
-  }
-  if (threadIdx.x < 32) return;
-  wait_for(&barriers[0], 0);
-  const float key = keys[31 - lane];
-  wait_for(&barriers[1], 0);
-  out[threadIdx.x] = key * values[31 - lane];
-}
-
-// The second warp of readers waits for the keys only. The values are there because the first warp waited for both.
-// RACE 1 96 0
-PROGRAM(one_tile_waited_for_by_another_warp) {
+// In the faulty one, the second warp of readers waits for the keys only. The values are there because the first warp
+// waited for both.
+// correct, RACE 1 96 0
+PAIR(two_tiles_with_barriers_of_their_own, one_tile_waited_for_by_another_warp) {
   __shared__ alignas(128) float keys[32], values[32];
   __shared__ uint64_t barriers[2];
   init_barriers(barriers, 2, 1);
@@ -939,9 +904,11 @@ PROGRAM(one_tile_waited_for_by_another_warp) {
     load_bulk(values, in + 32, sizeof values, &barriers[1]);  // fault
   }
   if (threadIdx.x < 32) return;
-  if (threadIdx.x < 64) wait_for(&barriers[1], 0);
+  if (!RIGHT && threadIdx.x < 64) wait_for(&barriers[1], 0);
   wait_for(&barriers[0], 0);
-  out[threadIdx.x] = keys[31 - lane] * values[31 - lane];  // fault
+  const float key = keys[31 - lane];
+  if (RIGHT) wait_for(&barriers[1], 0);
+  out[threadIdx.x] = key * values[31 - lane];  // fault
 }
 
 // RACE 1 64 0
