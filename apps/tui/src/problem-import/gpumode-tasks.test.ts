@@ -6,6 +6,7 @@ import { existsSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { parseCases, parseProblem, valuesOf } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
+import { mutated, numbers } from '../testing/mutations.ts';
 import { testFolders } from '../testing/test-folders.ts';
 import { importPrograms } from './import-programs.ts';
 
@@ -216,38 +217,12 @@ test('rows nested deeper than the stack are refused, not reported as a bug of th
   ]);
 });
 
-/** A generator of numbers below `count`. Every run gives the same numbers, so that a failure can be repeated. */
-function numbers(seed: number): (count: number) => number {
-  let state = seed;
-  return (count) => {
-    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff;
-    return Math.floor((state / 0x80000000) * count);
-  };
-}
-
-const PIECES = [
-  '"',
-  '{',
-  '[',
-  ']',
-  '*a',
-  '&a ',
-  '!!python/name:os.system ',
-  '../',
-  '\n',
-  '1e999',
-  "'''",
-  '__proto__',
-  '\u0000',
-];
-
 test('mutated tasks become problems or reasons with the file, and no part of a task is run', async () => {
   const below = numbers(20);
-  const tasks = Array.from({ length: 200 }, (_, index): [string, string] => {
-    const at = below(TASK.length);
-    const text = `${TASK.slice(0, at)}${PIECES[below(PIECES.length)]!}${TASK.slice(at + below(6))}`;
-    return [`set/t${1000 + index}/task.yml`, text];
-  });
+  const tasks = Array.from({ length: 200 }, (_, index): [string, string] => [
+    `set/t${1000 + index}/task.yml`,
+    mutated(TASK, below),
+  ]);
   const from = folderOf({
     ...Object.fromEntries(tasks),
     ...Object.fromEntries(tasks.map(([name]) => [name.replace('task.yml', 'reference.py'), REFERENCE])),

@@ -6,6 +6,7 @@ import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } fro
 import path from 'node:path';
 import { parseCases, parseProblem, valuesOf } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
+import { mutated, numbers } from '../testing/mutations.ts';
 import { testFolders } from '../testing/test-folders.ts';
 import { importPrograms } from './import-programs.ts';
 
@@ -109,42 +110,10 @@ test('an existing folder stays unchanged', async () => {
   expect(again?.reason).toMatch(/level1_7_linear is there already: remove it/);
 });
 
-/** A generator of numbers below `count`. Every run gives the same numbers, so that a failure can be repeated. */
-function numbers(seed: number): (count: number) => number {
-  let state = seed;
-  return (count) => {
-    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff;
-    return Math.floor((state / 0x80000000) * count);
-  };
-}
-
-const PIECES = [
-  '"',
-  '{',
-  '}',
-  '[',
-  ']',
-  ',',
-  '\\',
-  '\n',
-  '../',
-  '__proto__',
-  '"""',
-  "import os; os.system('touch pwned')",
-  '1e999',
-];
-
 test('mutated answers become problems or reasons with the file, and no part of a program is run', async () => {
   const below = numbers(43);
   const line = JSON.stringify(LINEAR);
-  const lines = Array.from({ length: 200 }, () => {
-    const at = below(line.length);
-    const end = at + below(20);
-    return `${line.slice(0, at)}${PIECES[below(PIECES.length)]!}${below(2) ? line.slice(at) : line.slice(end)}`.replaceAll(
-      '\n',
-      ' ',
-    );
-  });
+  const lines = Array.from({ length: 200 }, () => mutated(line, below).replaceAll('\n', ' '));
   const from = folderOf(Object.fromEntries(lines.map((_, index) => [`p${1000 + index}.py`, SOURCE])));
   const to = path.join(folderOf({}), 'problems');
   const results = await imported(from, lines, to);
