@@ -1,6 +1,6 @@
 /**
- * Presses every command of fa-tui's table in a real pseudo-terminal: with a real runner on the emulator, then with a
- * recorded job. A command that has no step here fails the test.
+ * Presses the first key of every command of fa-tui's table in a real pseudo-terminal, with a real runner on the
+ * emulator. A command that has no step here fails the test. keys.test.tsx presses all keys, without a runner.
  */
 import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -44,15 +44,12 @@ interface Step {
   readonly ready?: RegExp;
   /** Keys to press after the command's, so that the next step starts from an unchanged view 1. */
   readonly undo?: string;
-  /** Whether the command also works without a runner, on a recorded job. */
-  readonly recorded?: boolean;
 }
 
 const view = (number: number, name: string): Step => ({
   first: number === 1 ? '2' : '1',
   ready: number === 1 ? /\[2 Correct\]/ : /\[1 Run\]/,
   shows: new RegExp(`\\[${number} ${name}\\]`),
-  recorded: true,
 });
 
 /** Whether the cursor's row of view 5, right of the rail, has changed. */
@@ -84,72 +81,41 @@ const STEPS: Record<string, Step> = {
     shows: /Enter runs, Esc closes/,
     undo: `${ESCAPE}${ESCAPE}t`,
   },
-  'into-map': { first: '2', shows: /Esc leaves the map/, undo: ESCAPE, recorded: true },
-  'map-left': { first: '2\rllllllllhhhh', shows: /▸ s\d+\.\.\d+ d16\.\.23/, undo: ESCAPE, recorded: true },
-  'map-right': { first: '2\rhhhhhhhhll', shows: /▸ s\d+\.\.\d+ d24\.\.31/, undo: ESCAPE, recorded: true },
-  'leave-map': { first: '2\r', shows: /row 1 of \d+ ─/, recorded: true },
-  'next-view': { first: '1', shows: /\[2 Correct\]/, recorded: true },
-  'previous-view': { first: '1', shows: /\[8 Host\]/, recorded: true },
-  zoom: {
-    first: '2',
-    ready: /\[2 Correct\][^]*─ Jobs/,
-    shows: (screen) => !/─ Jobs/.test(screen),
-    undo: '+',
-    recorded: true,
-  },
+  'into-map': { first: '2', shows: /Esc leaves the map/, undo: ESCAPE },
+  'map-left': { first: '2\rllllllllhhhh', shows: /▸ s\d+\.\.\d+ d16\.\.23/, undo: ESCAPE },
+  'map-right': { first: '2\rhhhhhhhhll', shows: /▸ s\d+\.\.\d+ d24\.\.31/, undo: ESCAPE },
+  'leave-map': { first: '2\r', shows: /row 1 of \d+ ─/ },
+  'next-view': { first: '1', shows: /\[2 Correct\]/ },
+  'previous-view': { first: '1', shows: /\[8 Host\]/ },
+  zoom: { first: '2', ready: /\[2 Correct\][^]*─ Jobs/, shows: (screen) => !/─ Jobs/.test(screen), undo: '+' },
   'next-variant': { first: '5', shows: /5 Gates {2}USE_WMMA=0/, undo: 'v' },
-  distribution: { first: '3G', ready: /100 %/, shows: (screen) => !/100 %/.test(screen), undo: 'pp', recorded: true },
+  distribution: { first: '3G', ready: /100 %/, shows: (screen) => !/100 %/.test(screen), undo: 'pp' },
   'next-comparison-page': { first: '6gjjb6kc', shows: /latency \[figures\] source/, undo: 'ddc' },
-  up: { first: '5gj', shows: /▸ . Register spills/, recorded: true },
-  down: { first: '5g', ready: /▸ . Register spills/, shows: cursorAway(/Register spills/), undo: 'g', recorded: true },
-  'half-page-up': {
-    first: '5G',
-    ready: /▸ . Achieved occupancy/,
-    shows: cursorAway(/Achieved occupancy/),
-    undo: 'g',
-    recorded: true,
-  },
-  'half-page-down': {
-    first: '5g',
-    ready: /▸ . Register spills/,
-    shows: cursorAway(/Register spills/),
-    undo: 'g',
-    recorded: true,
-  },
-  'page-up': {
-    first: '5G',
-    ready: /▸ . Achieved occupancy/,
-    shows: cursorAway(/Achieved occupancy/),
-    undo: 'g',
-    recorded: true,
-  },
-  'page-down': {
-    first: '5g',
-    ready: /▸ . Register spills/,
-    shows: cursorAway(/Register spills/),
-    undo: 'g',
-    recorded: true,
-  },
-  'detail-down': { first: '3G', shows: /page 2 of \d/, undo: 'K', recorded: true },
-  'detail-up': { first: '3G', shows: /page ([2-9]) of \1,/, undo: 'J', recorded: true },
-  first: { first: '5G', shows: /▸ . Register spills/, recorded: true },
-  last: { first: '5g', shows: /▸ . Achieved occupancy/, undo: 'g', recorded: true },
-  search: { first: '1', shows: /\n \/█/, undo: ESCAPE, recorded: true },
-  'next-match': { first: '1/gate\rg', shows: /hits {2}from line (?!1 of)\d+ of/, undo: `${ESCAPE}f`, recorded: true },
-  'previous-match': { first: '1/gate\rG', shows: /hits {2}from line \d+ of/, undo: `${ESCAPE}f`, recorded: true },
-  filter: { first: '1/gate\r', shows: /hits, only these/, undo: `&${ESCAPE}f`, recorded: true },
+  up: { first: '5gj', shows: /▸ . Register spills/ },
+  down: { first: '5g', ready: /▸ . Register spills/, shows: cursorAway(/Register spills/), undo: 'g' },
+  'half-page-up': { first: '5G', ready: /▸ . Achieved occupancy/, shows: cursorAway(/Achieved occupancy/), undo: 'g' },
+  'half-page-down': { first: '5g', ready: /▸ . Register spills/, shows: cursorAway(/Register spills/), undo: 'g' },
+  'page-up': { first: '5G', ready: /▸ . Achieved occupancy/, shows: cursorAway(/Achieved occupancy/), undo: 'g' },
+  'page-down': { first: '5g', ready: /▸ . Register spills/, shows: cursorAway(/Register spills/), undo: 'g' },
+  'detail-down': { first: '3G', shows: /page 2 of \d/, undo: 'K' },
+  'detail-up': { first: '3G', shows: /page ([2-9]) of \1,/, undo: 'J' },
+  first: { first: '5G', shows: /▸ . Register spills/ },
+  last: { first: '5g', shows: /▸ . Achieved occupancy/, undo: 'g' },
+  search: { first: '1', shows: /\n \/█/, undo: ESCAPE },
+  'next-match': { first: '1/gate\rg', shows: /hits {2}from line (?!1 of)\d+ of/, undo: `${ESCAPE}f` },
+  'previous-match': { first: '1/gate\rG', shows: /hits {2}from line \d+ of/, undo: `${ESCAPE}f` },
+  filter: { first: '1/gate\r', shows: /hits, only these/, undo: `&${ESCAPE}f` },
   'clear-search': {
     first: '1/gate\r',
     ready: /\/gate\/ \d+\/\d+ hits/,
     shows: (screen) => !/\/gate\/ \d+\/\d+ hits/.test(screen),
     undo: 'f',
-    recorded: true,
   },
-  'next-error': { first: '1', shows: /The log has no error|f follows/, undo: 'G', recorded: true },
-  follow: { first: '1', shows: /f follows/, undo: 'f', recorded: true },
-  wrap: { first: '1', shows: (screen) => /│ \d\d:\d\d:\d\d.*…/.test(screen), undo: 'w', recorded: true },
-  'log-left': { first: '1>>', shows: /from column 21,/, undo: 'w', recorded: true },
-  'log-right': { first: '1', shows: /from column 21,/, undo: 'w', recorded: true },
+  'next-error': { first: '1', shows: /The log has no error|f follows/, undo: 'G' },
+  follow: { first: '1', shows: /f follows/, undo: 'f' },
+  wrap: { first: '1', shows: (screen) => /│ \d\d:\d\d:\d\d.*…/.test(screen), undo: 'w' },
+  'log-left': { first: '1>>', shows: /from column 21,/, undo: 'w' },
+  'log-right': { first: '1', shows: /from column 21,/, undo: 'w' },
   // Needs a failing case, so it is tested below, in the job with two variants.
   'next-head': { first: '2', shows: /batch 0 head 0/, undo: '[' },
   'previous-head': { first: '2', shows: /batch 0 head 1/, undo: ']' },
@@ -179,11 +145,11 @@ const STEPS: Record<string, Step> = {
     shows: /is a read-only copy of the notes of |Opened [^]*NOTES\.md/,
   },
   'edit-source': { first: '1', shows: /Edited |was not changed|is a copy of what the runner compiled/ },
-  copy: { first: '5', shows: /t text {2}m Markdown/, undo: ESCAPE, recorded: true },
-  'copy-line': { first: '5', shows: /it is in \S*line\.txt|clipboard/, recorded: true },
-  'command-log': { first: '5', shows: /─ Command log/, undo: ESCAPE, recorded: true },
-  mouse: { first: '5', shows: /Mouse on/, undo: 'm', recorded: true },
-  help: { first: '1', shows: /search: █/, undo: ESCAPE, recorded: true },
+  copy: { first: '5', shows: /t text {2}m Markdown/, undo: ESCAPE },
+  'copy-line': { first: '5', shows: /it is in \S*line\.txt|clipboard/ },
+  'command-log': { first: '5', shows: /─ Command log/, undo: ESCAPE },
+  mouse: { first: '5', shows: /Mouse on/, undo: 'm' },
+  help: { first: '1', shows: /search: █/, undo: ESCAPE },
 };
 
 // These commands add a job, so they have a test of their own: a test that runs a second time finds the same jobs.
@@ -210,7 +176,6 @@ const IN_ORDER = COMMANDS.filter(({ id }) => !APART.includes(id));
 const home = new Home();
 // copy-line writes a file that the user keeps.
 Object.assign(home.env, { TMPDIR: home.path });
-const recording = join(home.path, 'recorded.jsonl');
 const recordingOfTwo = join(home.path, 'toggled.jsonl');
 
 // This kernel is wrong with USE_WMMA=1, so USE_WMMA=0 is run too.
@@ -227,14 +192,10 @@ launches:
   - { entry: toggled, grid: ["ceil(S / 64)", "B * H", 1], block: [64, 1, 1], arguments: [Q, K, V, O, S, scale, causal] }
 `,
   'toggled.cu': `#include "faulty/attend_row.cuh"
-extern "C" __global__ void toggled(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, int causal) {
-  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
-  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
-  if (q_index >= seq_len) return;
-  RowState state;
-  attend_keys(state, Q + head_offset + (size_t)q_index * HEAD_DIM, K + head_offset, V + head_offset, 0, causal ? q_index + 1 : seq_len, scale);
+ROW_KERNEL(toggled) {
+  RowState state = attended(row);
   if (USE_WMMA) state.row_sum *= 2.0f;
-  store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);
+  store_row(row.O, state);
 }
 `,
 };
@@ -246,7 +207,7 @@ beforeAll(async () => {
   expect(home.faTui(['run', 'fa_v1_baseline'])).toMatchObject({ exitCode: 0 });
   owners.kill();
   await once(owners, 'exit');
-  expect(home.faTui(['run', 'flashcore_v6', ...small, '--record', recording])).toMatchObject({ exitCode: 0 });
+  expect(home.faTui(['run', 'flashcore_v6', ...small])).toMatchObject({ exitCode: 0 });
   mkdirSync(join(home.path, 'toggled'));
   for (const [name, text] of Object.entries(TOGGLED)) writeFileSync(join(home.path, 'toggled', name), text);
   expect(home.faTui(['run', join(home.path, 'toggled'), ...small, '--record', recordingOfTwo])).toMatchObject({
@@ -334,6 +295,8 @@ async function walk(
   return problems;
 }
 
+const keysOf = (id: string): readonly string[] => COMMANDS.find((command) => command.id === id)!.keys;
+
 test('every command of the table has a step here', () => {
   expect(COMMANDS.map(({ id }) => id).filter((id) => STEPS[id] === undefined && !WITHOUT_STEP.includes(id))).toEqual(
     [],
@@ -376,7 +339,7 @@ test('r runs the job on the screen again, and x cancels the new job', async () =
     expect(
       await walk(
         terminal,
-        ADDING.map((id) => ({ id, key: COMMANDS.find((command) => command.id === id)?.keys[0] ?? '' })),
+        ADDING.map((id) => ({ id, key: keysOf(id)[0]! })),
       ),
     ).toEqual([]);
     terminal.type('q');
@@ -425,28 +388,7 @@ test("a accepts the result on the screen with a note, u undoes it, X rejects it,
 }, 120_000);
 
 test.concurrent(
-  'every command that needs no runner works by its last key, on a recorded job',
-  async () => {
-    const terminal = open(['replay', recording, '--speed', '0']);
-    try {
-      await terminal.waitFor(/1 Run {2}flashcore_v6[^]*following/);
-      expect(
-        await walk(
-          terminal,
-          IN_ORDER.filter(({ id }) => STEPS[id]?.recorded).map(({ id, keys }) => ({ id, key: keys.at(-1) ?? '' })),
-        ),
-      ).toEqual([]);
-      terminal.type('Q');
-      expect(await terminal.exit).toBe(0);
-    } finally {
-      terminal.kill('SIGKILL');
-    }
-  },
-  120_000,
-);
-
-test.concurrent(
-  'v shows the other variant of a job that has two, and Ctrl-C leaves',
+  'on a recorded job with two variants v shows the other one, commands work without a runner, and Ctrl-C leaves',
   async () => {
     const terminal = open(['replay', recordingOfTwo, '--speed', '0']);
     try {
@@ -455,6 +397,7 @@ test.concurrent(
         { id: 'next-head', key: ']' },
         { id: 'previous-head', key: '[' },
         { id: 'next-variant', key: 'v' },
+        ...['next-view', 'search', 'copy', 'command-log', 'help'].map((id) => ({ id, key: keysOf(id).at(-1)! })),
       ];
       expect(await walk(terminal, keys)).toEqual([]);
       terminal.type('\u0003');
