@@ -98,7 +98,8 @@ function fixture({ awayMs = 30_000 } = {}) {
       const session: PilotSession = pool.register(register, link);
       return { session, said };
     };
-    return { pool, pilot };
+    const described = () => pool.describe(table.pilots(), { queued: () => 0, clients: () => [] });
+    return { pool, pilot, described };
   };
   return { ...gateway(), table, clock, restarted: gateway };
 }
@@ -131,7 +132,7 @@ test('a pilot from a different build is refused', () => {
 });
 
 test('a job runs under a lease, and events under another lease number are refused and counted', async () => {
-  const { pool, pilot, table } = fixture();
+  const { pool, pilot, described } = fixture();
   const { session, said } = pilot('1');
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
   const heard: JobEvent[] = [];
@@ -144,7 +145,7 @@ test('a job runs under a lease, and events under another lease number are refuse
   await expect(end).resolves.toMatchObject({ outcome: Outcome.PASSED });
   session.event(lease.number, warning('too late'));
   expect(heard).toHaveLength(1);
-  expect(pool.describe(table.pilots(), { queued: () => 0, clients: () => [] })).toMatchObject({
+  expect(described()).toMatchObject({
     refusedEvents: 3n,
     lostLeases: 0n,
   });
@@ -165,7 +166,7 @@ test('a job gets an error if its pilot is lost, and its next lease has a higher 
 });
 
 /** A pilot that runs a job; `heard` collects the sequence numbers of the events that the gateway passes on. */
-async function running({ pool, pilot }: ReturnType<typeof fixture>, signal = NEVER) {
+async function running({ pool, pilot }: Pick<ReturnType<typeof fixture>, 'pool' | 'pilot'>, signal = NEVER) {
   const { session, said } = pilot('1');
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
   const heard: number[] = [];
@@ -182,9 +183,7 @@ test('a pilot whose link broke resumes its job, and no event is lost or repeated
   session.event(lease, numbered(1));
   session.event(lease, numbered(2));
   session.lost('the network');
-  expect(all.pool.describe(all.table.pilots(), { queued: () => 0, clients: () => [] }).pilots[0]!.state).toBe(
-    PilotState.AWAY,
-  );
+  expect(all.described().pilots[0]!.state).toBe(PilotState.AWAY);
   // An event that was in transit when the link broke.
   session.event(lease, numbered(3));
   const again = all.pilot('1', { lease });
@@ -193,7 +192,7 @@ test('a pilot whose link broke resumes its job, and no event is lost or repeated
   again.session.event(lease, numbered(4, finished()));
   await expect(end).resolves.toMatchObject({ outcome: Outcome.PASSED });
   expect(heard).toEqual([1, 2, 3]);
-  expect(all.pool.describe(all.table.pilots(), { queued: () => 0, clients: () => [] })).toMatchObject({
+  expect(all.described()).toMatchObject({
     lostLeases: 0n,
     refusedEvents: 1n,
   });
@@ -224,7 +223,7 @@ test('a pilot that comes back without its job, or too late, loses the job', asyn
   const late = all.pilot('1', { lease: second.number });
   expect(late.said).toEqual(['registered 0 0']);
   late.session.event(second.number, numbered(1, finished()));
-  expect(all.pool.describe(all.table.pilots(), { queued: () => 0, clients: () => [] })).toMatchObject({
+  expect(all.described()).toMatchObject({
     lostLeases: 2n,
     refusedEvents: 2n,
   });
@@ -275,17 +274,13 @@ test('a restarted gateway resumes the lease of a pilot that comes back with it',
 });
 
 test('a pilot that is leaving gives its job back and gets no other job', async () => {
-  const { pool, pilot, table } = fixture();
-  const { session } = pilot('1');
-  const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
-  const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
+  const { pool, pilot, described } = fixture();
+  const { session, end, lease } = await running({ pool, pilot });
   session.leaving('preempted');
-  session.giveBack(lease.number, 'preempted');
+  session.giveBack(lease, 'preempted');
   await expect(end).rejects.toThrow('preempted');
   expect(pool.roster.connected('gpu')).toBe(0);
-  expect(pool.describe(table.pilots(), { queued: () => 0, clients: () => [] }).pilots[0]!.state).toBe(
-    PilotState.LEAVING,
-  );
+  expect(described().pilots[0]!.state).toBe(PilotState.LEAVING);
 });
 
 test('a pilot with less than a minute left gets no job and is dismissed', async () => {
@@ -437,7 +432,7 @@ test('a job that is stopped while it waits gets no pilot later', async () => {
 });
 
 test('held seconds and used seconds are counted separately', async () => {
-  const { pool, pilot, table, clock } = fixture();
+  const { pool, pilot, clock, described } = fixture();
   const { session } = pilot('1');
   clock.ms += 10_000;
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
@@ -450,17 +445,17 @@ test('held seconds and used seconds are counted separately', async () => {
   await end;
   session.lost('it left');
   clock.ms += 99_000;
-  expect(pool.describe(table.pilots(), { queued: () => 0, clients: () => [] }).partitions[0]).toMatchObject({
+  expect(described().partitions[0]).toMatchObject({
     heldSeconds: 40,
     usedSeconds: 25,
   });
 });
 
 test("missing tools and a clock that is an hour off are reported, and held time is measured by the gateway's clock", () => {
-  const { pool, pilot, table, clock } = fixture();
+  const { pilot, clock, described } = fixture();
   pilot('1', { clockOffMs: 3_600_000, missing: ['nvcc', 'ncu', 'bwrap'] });
   clock.ms += 10_000;
-  const { pilots, partitions } = pool.describe(table.pilots(), { queued: () => 0, clients: () => [] });
+  const { pilots, partitions } = described();
   expect(pilots[0]!.lacks).toBe('no nvcc, no ncu, no bwrap; its clock is 3600 s off');
   expect(partitions[0]!.heldSeconds).toBe(10);
 });
@@ -472,7 +467,7 @@ test('a result that was in transit when the scheduler ended the pilot is used, a
   session.event(lease, numbered(1, finished()));
   session.giveBack(lease, 'preempted');
   await expect(end).resolves.toMatchObject({ outcome: Outcome.PASSED });
-  expect(all.pool.describe(all.table.pilots(), { queued: () => 0, clients: () => [] })).toMatchObject({
+  expect(all.described()).toMatchObject({
     lostLeases: 0n,
     refusedEvents: 1n,
   });
@@ -561,10 +556,8 @@ test('a job that no node can run is refused with the tools to install; a job tha
 
 test('a pilot whose job was taken away cannot register again, and its session is closed', async () => {
   const { pool, pilot, table } = fixture();
-  const { session } = pilot('1');
-  const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
-  const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
-  session.event(lease.number, measured({ deviceSeconds: -1 }));
+  const { session, end, lease } = await running({ pool, pilot });
+  session.event(lease, measured({ deviceSeconds: -1 }));
   await expect(end).rejects.toThrow(LeaseLost);
   session.lost('its link broke');
   expect(() => pilot('1')).toThrow('a job was taken from this pilot');
