@@ -9,36 +9,14 @@ describe('samples in which the device was slow', () => {
   const clocksMhz = [1980, 1700, 1980];
   const fell = [false, true, false];
 
-  it('are dropped one by one if the clock fell', () => {
-    expect(judgeSlow({ clocksMhz, fell, throttled: false }, { turns: false })).toEqual({
-      dropped: [1],
-      slowed: 0,
-      throttled: 0,
-    });
-  });
-
-  it('are dropped with their batch if the device was throttled', () => {
-    expect(judgeSlow({ clocksMhz, fell, throttled: true }, { turns: false })).toEqual({
-      dropped: [0, 1, 2],
-      slowed: 0,
-      throttled: 0,
-    });
-  });
-
-  it('are kept in turns, and their number is reported, because the other side has no clocks to drop samples by', () => {
-    expect(judgeSlow({ clocksMhz, fell, throttled: false }, { turns: true })).toEqual({
-      dropped: [],
-      slowed: 1,
-      throttled: 0,
-    });
-  });
-
-  it('are kept in turns even if the device was throttled, because the other side keeps its throttled samples', () => {
-    expect(judgeSlow({ clocksMhz, fell, throttled: true }, { turns: true })).toEqual({
-      dropped: [],
-      slowed: 0,
-      throttled: 3,
-    });
+  it.each([
+    ['are dropped one by one if the clock fell', false, false, { dropped: [1], slowed: 0, throttled: 0 }],
+    ['are dropped with their batch if throttled', true, false, { dropped: [0, 1, 2], slowed: 0, throttled: 0 }],
+    // The other side has no clocks to drop samples by, and keeps its throttled samples.
+    ['are kept in turns, and their number is reported', false, true, { dropped: [], slowed: 1, throttled: 0 }],
+    ['are kept in turns even if throttled', true, true, { dropped: [], slowed: 0, throttled: 3 }],
+  ])('%s', (_, throttled, turns, judged) => {
+    expect(judgeSlow({ clocksMhz, fell, throttled }, { turns })).toEqual(judged);
   });
 });
 

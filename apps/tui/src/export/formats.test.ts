@@ -6,11 +6,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { checkShape, manifestOfVariant, parseManifest, resolveVariant } from '@flashcore/shared/kernels';
-import { fromJson, type JsonValue } from '@bufbuild/protobuf';
-import { GetJobResponseSchema, TimingMode, Verdict, withCurrentNames } from '@flashcore/shared/contract';
-import { measuredFolder, missing } from '@flashcore/shared/testing';
+import { TimingMode, Verdict } from '@flashcore/shared/contract';
+import { missing } from '@flashcore/shared/testing';
 import { expect, onTestFinished, test } from 'vitest';
 import * as z from 'zod';
+import { ladderJob } from '../testing/measured-job.ts';
 import type { ExportedKernel } from './exported-kernel.ts';
 import { kernelBenchFiles } from './kernelbench.ts';
 import { flashInferFiles } from './flashinfer.ts';
@@ -370,8 +370,6 @@ test("the card names the operators, and names no license for a user's kernel", (
   expect(kernelBuilderFiles(exported('fa_v1_baseline'))['CARD.md']).toContain('license: apache-2.0');
 });
 
-const RUN = join(measuredFolder('h200-2026-11-21'), 'run.flashcore_v11.json');
-
 pythonTest.each(LADDER)("FlashInfer-Bench's data set of %s follows the schemas and is complete", (id) => {
   const files = flashInferFiles(exported(id));
   const named = (folder: string) => Object.entries(files).filter(([path]) => path.startsWith(`${folder}/`));
@@ -435,9 +433,7 @@ print(json.dumps([*calls, os.environ.get("TVM_FFI_CUDA_ARCH_LIST")]))`,
 });
 
 test('a trace comes from a stored measurement of this exact build, with sdpa/math as its reference', () => {
-  const job = fromJson(GetJobResponseSchema, withCurrentNames(JSON.parse(readFileSync(RUN, 'utf8'))) as JsonValue, {
-    ignoreUnknownFields: true,
-  });
+  const job = ladderJob('flashcore_v11');
   const { build, benchmarks } = job.result!.variants[0]!;
   const measured = shapesOf(job, build!.buildId);
   const files = flashInferFiles({ ...exported('flashcore_v11'), measured });
@@ -456,9 +452,7 @@ test('a trace comes from a stored measurement of this exact build, with sdpa/mat
 });
 
 test('the last verdict is the newest one on the same sources and parameters, whatever the target', () => {
-  const right = fromJson(GetJobResponseSchema, withCurrentNames(JSON.parse(readFileSync(RUN, 'utf8'))) as JsonValue, {
-    ignoreUnknownFields: true,
-  });
+  const right = ladderJob('flashcore_v11');
   const { manifest } = exported('flashcore_v11');
   const { parameters, build } = right.result!.variants[0]!;
   const source = {

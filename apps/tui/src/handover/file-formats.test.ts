@@ -3,31 +3,17 @@
  * bmf.json, github-action-benchmark of 2026-03-31, SARIF 2.1.0 with GitHub's limits, JUnit as CI services read it,
  * trace events).
  */
-import { create, fromJson, type JsonValue } from '@bufbuild/protobuf';
-import {
-  FindingKind,
-  GetJobResponseSchema,
-  Outcome,
-  Verdict,
-  withCurrentNames,
-  type GetJobResponse,
-} from '@flashcore/shared/contract';
-import { readFileSync } from 'node:fs';
-import { measuredFolder } from '@flashcore/shared/testing';
+import { create } from '@bufbuild/protobuf';
+import { FindingKind, GetJobResponseSchema, Outcome, Verdict, type GetJobResponse } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import * as z from 'zod';
+import { ladderJob } from '../testing/measured-job.ts';
 import { sampleEvents } from '../testing/sample-job.ts';
 import { JOB_FORMATS, type JobFormatName } from './report-formats.ts';
 import { traceOf } from './sources.ts';
 import { JOB_WRITERS } from './writers.ts';
 
-const measured = fromJson(
-  GetJobResponseSchema,
-  withCurrentNames(
-    JSON.parse(readFileSync(`${measuredFolder('h200-2026-11-21')}/run.flashcore_v11.json`, 'utf8')),
-  ) as JsonValue,
-  { ignoreUnknownFields: true },
-);
+const measured = ladderJob('flashcore_v11');
 
 /** Text that a candidate's author could write and that GitHub would act on. */
 const HOSTILE = '@octocat https://evil.example [click](https://evil.example) <b> ::error::x %0A\n| # 1\u001b[2J\u202e';

@@ -1,16 +1,14 @@
-import { create, fromJson, type JsonValue } from '@bufbuild/protobuf';
+import { create } from '@bufbuild/protobuf';
 import {
   FindingKind,
   GetJobResponseSchema,
   JobEventSchema,
   Phase,
   Verdict,
-  withCurrentNames,
   type GetJobResponse,
 } from '@flashcore/shared/contract';
-import { readFileSync } from 'node:fs';
-import { measuredFolder } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
+import { ladderJob } from '../testing/measured-job.ts';
 import { actionBenchmark, bencherMetrics, hyperfineResults } from './benchmark-files.ts';
 import { figuresOf } from './figures.ts';
 import { finalReport } from './final-report.ts';
@@ -20,13 +18,7 @@ import { annotations, problemsOf, sarif } from './problems.ts';
 import { JOB_FORMATS, PAGE_FORMATS } from './report-formats.ts';
 
 /** Results measured on an H200, as the runner reported them. */
-const measured = fromJson(
-  GetJobResponseSchema,
-  withCurrentNames(
-    JSON.parse(readFileSync(`${measuredFolder('h200-2026-11-21')}/run.flashcore_v11.json`, 'utf8')),
-  ) as JsonValue,
-  { ignoreUnknownFields: true },
-);
+const measured = ladderJob('flashcore_v11');
 const broken = create(GetJobResponseSchema, {
   job: { name: 'jobs/0000', kernelId: 'mine' },
   result: {

@@ -26,8 +26,14 @@ export type MeasuredName = (typeof MEASURED)[number];
 
 export const measuredJob = (name: MeasuredName): GetJobResponse => jobIn(`${FOLDER}/${name}.json`);
 
+/** A job of the ladder's run on that day, as the runner reported it. */
+export const ladderJob = (kernel: string): GetJobResponse =>
+  jobIn(`${measuredFolder('h200-2026-11-21')}/run.${kernel}.json`);
+
 const jobIn = (file: string): GetJobResponse =>
-  fromJson(GetJobResponseSchema, withCurrentNames(JSON.parse(readFileSync(file, 'utf8'))) as JsonValue);
+  fromJson(GetJobResponseSchema, withCurrentNames(JSON.parse(readFileSync(file, 'utf8'))) as JsonValue, {
+    ignoreUnknownFields: true,
+  });
 
 export const measuredEvents = (name: MeasuredName): JobEvent[] => storedEvents(measuredJob(name));
 
