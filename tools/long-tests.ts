@@ -11,7 +11,7 @@ const CHECKOUT = join(import.meta.dirname, '..');
  */
 export const LONG_TESTS = [
   '**/{reliability,interop}/*.test.ts',
-  '**/ladder/ladder.test.ts',
+  '**/ladder/{engines,ladder}.test.ts',
   '**/build/{entries-apart,kept-state}.test.ts',
   '**/export/torch-signatures.test.ts',
   '**/workspace/{format,lint-rules,nx}.test.ts',
@@ -19,7 +19,7 @@ export const LONG_TESTS = [
   '**/{acceptance/unfair-attempts,fleet/gateway-restart,fleet/kubernetes,sdpa/rivals}.test.ts',
   '**/experiment/{cheating-kernels,comparison,drawn-shapes,hostile-kernels,layouts,plans,probes,ptx-engine,tune}.test.ts',
   '**/e2e/{agreeing-figures,bundle,champions,check-kernels,ci-workflows,devices,eight-bit-dtypes,evaluate}.test.ts',
-  '**/e2e/{evolve,faulty,fleet,hostile-text,import-problem,import-program,languages,lent-terminal,mcp}.test.ts',
+  '**/e2e/{evolve,faulty,first-steps,fleet,hostile-text,import-problem,import-program,languages,lent-terminal,mcp}.test.ts',
   '**/e2e/{odd-names,operation,own-attention,own-problem,package,poor-host,problem-page,project,project-login,remote}.test.ts',
   '**/e2e/{several-people,triton-faults,tui-commands,tui-life,tune,unfair-paths,uninstall}.test.ts',
 ];

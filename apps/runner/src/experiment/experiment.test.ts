@@ -395,51 +395,52 @@ test('a cancelled job rejects within two seconds', { timeout: 60_000 }, async ()
   expect(performance.now() - cancelled).toBeLessThan(2_000);
 });
 
-test(
-  'a stopped experiment keeps its build, its cases, the shapes that were timed, and its provenance',
-  { timeout: 120_000 },
-  async () => {
-    const controller = new AbortController();
-    const shapes = [SMALL, parseShape('1x1x128x64')];
-    const found: JobResult[] = [];
-    const told: string[] = [];
-    await expect(
-      fixture.run(
-        'runExperiment',
-        {
-          kernel: kernel('fa_v1_baseline'),
-          verify: { seedCount: 1, shapes },
-          benchmark: { shapes, protocol: { minSamples: 5, maxSamples: 20, maxSeconds: 0.3 } },
-        },
-        {
-          signal: controller.signal,
-          onEvent: ({ case: event }) => {
-            told.push(event ?? '');
-            if (told.filter((each) => each === 'benchmarkResult').length === 2)
-              controller.abort(new Error('cancelled'));
+if (ALL_TESTS)
+  test(
+    'a stopped experiment keeps its build, its cases, the shapes that were timed, and its provenance',
+    { timeout: 120_000 },
+    async () => {
+      const controller = new AbortController();
+      const shapes = [SMALL, parseShape('1x1x128x64')];
+      const found: JobResult[] = [];
+      const told: string[] = [];
+      await expect(
+        fixture.run(
+          'runExperiment',
+          {
+            kernel: kernel('fa_v1_baseline'),
+            verify: { seedCount: 1, shapes },
+            benchmark: { shapes, protocol: { minSamples: 5, maxSamples: 20, maxSeconds: 0.3 } },
           },
-          onKept: (result) => found.push(result),
-        },
-      ),
-    ).rejects.toThrow('cancelled');
-    expect(found).toHaveLength(1);
-    const [{ provenance, variants }] = found as [JobResult];
-    expect(
-      variants.map(({ build, verify, benchmarks }) => [
-        build?.succeeded,
-        verify?.passedCases,
-        benchmarks.map(({ shape, mode }) => `${formatShape(shape!)} ${TimingMode[mode]}`),
-      ]),
-    ).toEqual([[true, 2, ['1x2x64x64 COLD', '1x2x64x64 HOT']]]);
-    expect(provenance).toMatchObject({
-      device: { deviceId: fixture.planner.devices()[0]!.deviceId },
-      protocol: PROTOCOL_VERSION,
-      sourceDigest: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
-    });
-    // One seed for the verification, two for its drawn shapes, and one for the heads of each timed shape's inputs.
-    expect(provenance?.seeds).toHaveLength(1 + 2 + shapes.length);
-  },
-);
+          {
+            signal: controller.signal,
+            onEvent: ({ case: event }) => {
+              told.push(event ?? '');
+              if (told.filter((each) => each === 'benchmarkResult').length === 2)
+                controller.abort(new Error('cancelled'));
+            },
+            onKept: (result) => found.push(result),
+          },
+        ),
+      ).rejects.toThrow('cancelled');
+      expect(found).toHaveLength(1);
+      const [{ provenance, variants }] = found as [JobResult];
+      expect(
+        variants.map(({ build, verify, benchmarks }) => [
+          build?.succeeded,
+          verify?.passedCases,
+          benchmarks.map(({ shape, mode }) => `${formatShape(shape!)} ${TimingMode[mode]}`),
+        ]),
+      ).toEqual([[true, 2, ['1x2x64x64 COLD', '1x2x64x64 HOT']]]);
+      expect(provenance).toMatchObject({
+        device: { deviceId: fixture.planner.devices()[0]!.deviceId },
+        protocol: PROTOCOL_VERSION,
+        sourceDigest: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
+      });
+      // One seed for the verification, two for its drawn shapes, and one for the heads of each timed shape's inputs.
+      expect(provenance?.seeds).toHaveLength(1 + 2 + shapes.length);
+    },
+  );
 
 test(
   'a stopped verification keeps the cases that ran, smallest first, and lists those that did not run',

@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { create, toJson, type JsonObject } from '@bufbuild/protobuf';
 import { Verdict, DeviceSchema, JobResultSchema, ProvenanceSchema, type Provenance } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
-import { missing } from '@flashcore/shared/testing';
+import { inFull, missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { nothingFound } from '../phases/job-found.ts';
 import type { JobServices } from '../phases/job-services.ts';
@@ -27,7 +27,7 @@ const unsetFields = (provenance: Provenance): string[] => {
   return ProvenanceSchema.fields.map(({ jsonName }) => jsonName).filter((name) => json[name] === undefined);
 };
 
-test.skipIf(missing('nvcc')).each([
+const requests = [
   ['verify', { kernel, settings: { shapes: [SMALL], seedCount: 1 } }],
   ['benchmark', { kernel, settings: { shapes: [SMALL], protocol } }],
   ['profile', { kernel, settings: { shape: SMALL } }],
@@ -40,7 +40,10 @@ test.skipIf(missing('nvcc')).each([
       profile: { shape: SMALL },
     },
   ],
-] as const)(
+] as const;
+
+// An experiment takes longer than the others together.
+test.skipIf(missing('nvcc')).each(inFull(requests, ([method]) => method !== 'runExperiment'))(
   '%s on the emulator fills every field of the provenance, and says why there are no clocks',
   { timeout: 120_000 },
   async (method, request) => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { edited, missing } from '@flashcore/shared/testing';
+import { ALL_TESTS, edited, missing } from '@flashcore/shared/testing';
 import { shellWord } from '@flashcore/shared/text';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { readRunnerRecord } from '../connection/data-directory.ts';
@@ -75,54 +75,56 @@ test('new makes a kernel that builds under its own id, and refuses an id that on
   expect(refused.stderr).toMatch(/fa_v2_wmma is a kernel of the runner: give another name/);
 });
 
-test.skipIf(missing('nvcc'))('a kernel with a failed verdict is exported only with --unverified', async () => {
-  const folder = path.join(home, 'wrong_one');
-  await run('new', folder);
-  const source = path.join(folder, 'wrong_one.cu');
-  writeFileSync(source, edited(readFileSync(source, 'utf8'), 'scale * LOG2_E', '2.0f * scale * LOG2_E'));
-  expect((await run('verify', folder, '--shape', '1x1x64x64')).code).toBe(1);
-  const file = path.join(home, 'wrong_one.py');
-  const refused = await run('export', folder, '--torch', file, '--arch', 'sm_90a');
-  expect([refused.code, existsSync(file)]).toEqual([1, false]);
-  expect(refused.stderr).toMatch(/wrong_one can't be exported: it was WRONG_RESULT .*jobs\/.*--unverified/);
-  const taken = await run('export', folder, '--torch', file, '--arch', 'sm_90a', '--unverified');
-  expect(taken.code).toBe(0);
-  expect(taken.stderr).toMatch(/UNVERIFIED: wrong_one was WRONG_RESULT/);
-  expect(readFileSync(file, 'utf8')).toMatch(/UNVERIFIED: wrong_one[^]*PROVENANCE = .*WRONG_RESULT in jobs/);
-});
-
-test.skipIf(missing('nvcc'))(
-  'a kernel is exported with its backward pass, both in one dtype',
-  { timeout: 120_000 },
-  async () => {
-    const kernels = path.join(import.meta.dirname, '../../../../examples/kernels');
-    const [forward, backward, file] = [
-      path.join(kernels, 'gqa_rows'),
-      path.join(kernels, 'backward_rows'),
-      path.join(home, 'pair.py'),
-    ];
-    const pair = [
-      'export',
-      forward,
-      '--torch',
-      file,
-      '--arch',
-      'sm_90',
-      '--set',
-      'WRITE_LSE=1',
-      '--backward',
-      backward,
-    ];
-    const refused = await run(...pair, '--set', 'BF16=1');
+if (ALL_TESTS)
+  test.skipIf(missing('nvcc'))('a kernel with a failed verdict is exported only with --unverified', async () => {
+    const folder = path.join(home, 'wrong_one');
+    await run('new', folder);
+    const source = path.join(folder, 'wrong_one.cu');
+    writeFileSync(source, edited(readFileSync(source, 'utf8'), 'scale * LOG2_E', '2.0f * scale * LOG2_E'));
+    expect((await run('verify', folder, '--shape', '1x1x64x64')).code).toBe(1);
+    const file = path.join(home, 'wrong_one.py');
+    const refused = await run('export', folder, '--torch', file, '--arch', 'sm_90a');
     expect([refused.code, existsSync(file)]).toEqual([1, false]);
-    expect(refused.stderr).toMatch(/the one takes bf16, the other fp16; choose .* --backward-set/);
-    expect((await run(...pair, '--set', 'BF16=1', '--backward-set', 'BF16=1')).code).toBe(0);
-    const text = readFileSync(file, 'utf8');
-    expect(text).toMatch(/the backward pass is\s+backward_rows/);
-    expect(text).toMatch(/PROVENANCE = .*gqa_rows.*BF16=1 .*WRITE_LSE=1.*backward_rows.*BF16=1/);
-    expect(text).toMatch(/^_CUBINS = \([^]{1000,}^_BACKWARD_CUBINS = \([^]{1000,}\)$/m);
-  },
-);
+    expect(refused.stderr).toMatch(/wrong_one can't be exported: it was WRONG_RESULT .*jobs\/.*--unverified/);
+    const taken = await run('export', folder, '--torch', file, '--arch', 'sm_90a', '--unverified');
+    expect(taken.code).toBe(0);
+    expect(taken.stderr).toMatch(/UNVERIFIED: wrong_one was WRONG_RESULT/);
+    expect(readFileSync(file, 'utf8')).toMatch(/UNVERIFIED: wrong_one[^]*PROVENANCE = .*WRONG_RESULT in jobs/);
+  });
+
+if (ALL_TESTS)
+  test.skipIf(missing('nvcc'))(
+    'a kernel is exported with its backward pass, both in one dtype',
+    { timeout: 120_000 },
+    async () => {
+      const kernels = path.join(import.meta.dirname, '../../../../examples/kernels');
+      const [forward, backward, file] = [
+        path.join(kernels, 'gqa_rows'),
+        path.join(kernels, 'backward_rows'),
+        path.join(home, 'pair.py'),
+      ];
+      const pair = [
+        'export',
+        forward,
+        '--torch',
+        file,
+        '--arch',
+        'sm_90',
+        '--set',
+        'WRITE_LSE=1',
+        '--backward',
+        backward,
+      ];
+      const refused = await run(...pair, '--set', 'BF16=1');
+      expect([refused.code, existsSync(file)]).toEqual([1, false]);
+      expect(refused.stderr).toMatch(/the one takes bf16, the other fp16; choose .* --backward-set/);
+      expect((await run(...pair, '--set', 'BF16=1', '--backward-set', 'BF16=1')).code).toBe(0);
+      const text = readFileSync(file, 'utf8');
+      expect(text).toMatch(/the backward pass is\s+backward_rows/);
+      expect(text).toMatch(/PROVENANCE = .*gqa_rows.*BF16=1 .*WRITE_LSE=1.*backward_rows.*BF16=1/);
+      expect(text).toMatch(/^_CUBINS = \([^]{1000,}^_BACKWARD_CUBINS = \([^]{1000,}\)$/m);
+    },
+  );
 
 test.skipIf(missing('nvcc'))(
   "a manifest that omits one of the kernel's parameters is reported before a launch, with both parameter lists",
