@@ -13,6 +13,7 @@ import {
   type JobFinished,
   type KernelReference,
 } from '@flashcore/shared/contract';
+import { killIfThere } from '@flashcore/shared/files';
 import { attentionCase } from '@flashcore/shared/kernels';
 import { expect } from 'vitest';
 import { Home } from '../support/home.ts';
@@ -143,18 +144,6 @@ async function control(client: RunnerClient): Promise<unknown> {
   const cases = result!.variants.flatMap((variant): CaseResult[] => variant.verify?.cases ?? []);
   expect(cases).toHaveLength(SHAPES.length);
   return cases.map((one) => ({ ...(toJson(CaseResultSchema, one) as object), seconds: 0 }));
-}
-
-/**
- * Kills a process if it still exists. A sandboxed worker has two processes, and the inner one may end with the outer
- * one.
- */
-function killIfThere(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
-  }
 }
 
 /** Kills the worker, as the OS's out-of-memory killer or an administrator would. */

@@ -1,5 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import koffi from 'koffi';
+import { killIfThere } from '@flashcore/shared/files';
 
 const ATTRIBUTES = { PR_SET_PDEATHSIG: 1, PR_SET_CHILD_SUBREAPER: 36 };
 const WNOHANG = 1;
@@ -37,7 +38,8 @@ export const AdoptedProcesses = {
       const left = childrenOf(process.pid).filter((id) => id !== except);
       if (left.length === 0) return;
       for (const id of left) {
-        kill(id);
+        // A program may have changed its user.
+        killIfThere(id);
         waitpid(id, null, WNOHANG);
       }
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ROUND_MS);
@@ -57,14 +59,5 @@ function parentOf(id: string): number | undefined {
   } catch (error) {
     if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
     throw error;
-  }
-}
-
-function kill(id: number): void {
-  try {
-    process.kill(id, 'SIGKILL');
-  } catch (error) {
-    // The process is gone, or belongs to another user because a program changed its user.
-    if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   }
 }

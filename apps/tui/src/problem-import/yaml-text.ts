@@ -1,4 +1,5 @@
 /** Makes the texts of problem.yaml and cases.yaml. */
+import { wrapped } from '@flashcore/shared/text';
 import { Document, isCollection, isMap, isPair, visit } from 'yaml';
 
 export type Plain = Record<string, unknown>;
@@ -20,15 +21,4 @@ export function yamlText(content: Plain, comments: readonly string[]): string {
     .flatMap((comment) => wrapped(comment, WIDTH - 2))
     .map((line) => `# ${line}\n`)
     .join('')}${text}`;
-}
-
-/** Lines of at most `width` characters, broken at spaces. */
-function wrapped(text: string, width: number): string[] {
-  const lines = [''];
-  for (const word of text.split(' ')) {
-    const line = lines.at(-1)!;
-    if (line !== '' && line.length + word.length >= width) lines.push(word);
-    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`;
-  }
-  return lines;
 }

@@ -5,4 +5,4 @@ export { makeFolder, whyUnwritable } from './user-folders.ts';
 export { configFolder, isDataFolder, isOwnData, stateFolder } from './user-folders.ts';
 export { killGroup, killMarked } from './left-processes.ts';
 export { credentialsIn, withoutCredentials, withoutSecrets } from './user-folders.ts';
-export { isRunning, killProcessGroup } from './left-processes.ts';
+export { isRunning, killIfThere, killProcessGroup } from './left-processes.ts';

@@ -12,7 +12,7 @@ export function killMarked(variable: string): void {
   for (let round = 0; round < ROUNDS; ++round) {
     const found = marked(variable);
     if (found.length === 0) return;
-    for (const id of found) kill(id);
+    for (const id of found) killIfThere(id);
   }
 }
 
@@ -25,7 +25,7 @@ export function killGroup(path: string): void {
   for (let round = 0; round < ROUNDS; ++round) {
     const left = processesOf(path);
     if (left.length === 0) return;
-    for (const id of left) kill(id);
+    for (const id of left) killIfThere(id);
   }
 }
 
@@ -70,11 +70,12 @@ function environmentOf(id: string): string {
   }
 }
 
-function kill(id: number): void {
+/** Kills a process, or with a negative id a group, unless it is gone or belongs to another user. */
+export function killIfThere(id: number): void {
   try {
     process.kill(id, 'SIGKILL');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   }
 }
 
@@ -90,11 +91,5 @@ export function isRunning(pid: number): boolean {
 
 /** Kills a process and everything it started in its group. Does nothing if it never started. */
 export function killProcessGroup(pid: number | undefined): void {
-  if (pid === undefined) return;
-  try {
-    process.kill(-pid, 'SIGKILL');
-  } catch (error) {
-    // It has ended or belongs to another user, so it cannot be killed here.
-    if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
-  }
+  if (pid !== undefined) killIfThere(-pid);
 }

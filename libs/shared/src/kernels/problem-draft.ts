@@ -7,6 +7,7 @@ import { evaluate } from '../data/expression.ts';
 import { type CaseValues, caseValues } from '../problems/case-values.ts';
 import { type Problem, type ProblemTensor, dtypeOfTensor } from '../problems/problem.ts';
 import { entryOf } from '../text/entry-of.ts';
+import { wrapped } from '../text/plain-text.ts';
 import { NOTES_FILE } from './source-tree.ts';
 import { MANIFEST_FILE } from './manifest.ts';
 
@@ -138,7 +139,8 @@ class KernelDraft {
     const known = new Set(this.#parameters.map((each) => each.name));
     const isCounted = dims.every(({ text }) => isName(text) && known.has(text));
     return `${[
-      ...wrapped(this.#problem.title).map((line) => `// ${line}`),
+      // Without backslashes, which would continue the comment on the next line.
+      ...wrapped(this.#problem.title.replaceAll(/[\s\\]+/g, ' '), COMMENT_WIDTH).map((line) => `// ${line}`),
       '//',
       '// Tensors are contiguous, and their last dimension is the innermost one. Before each launch every output is filled',
       '// with numbers that count as never written, and the judge compares each element with the reference.',
@@ -199,14 +201,3 @@ const KEYWORDS = new Set(
 const parameterName = (name: string): string => (KEYWORDS.has(name) ? `${name}_` : name);
 
 const COMMENT_WIDTH = 117;
-
-/** Lines of a comment, without anything that could end it. */
-function wrapped(text: string): string[] {
-  const lines = [''];
-  for (const word of text.split(/[\s\\]+/)) {
-    const line = lines.at(-1)!;
-    if (line !== '' && line.length + word.length >= COMMENT_WIDTH) lines.push(word);
-    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`;
-  }
-  return lines;
-}

@@ -5,6 +5,6 @@ export { entryOf, setEntry, withoutEntry } from './entry-of.ts';
 export { errorText } from './plain-text.ts';
 export { didYouMean, nearestNames } from './nearest-names.ts';
 export { bytesText, counted, formatCount, formatError, formatNumber, formatPair } from './numbers.ts';
-export { plainLine, plainText } from './plain-text.ts';
+export { plainLine, plainText, wrapped } from './plain-text.ts';
 export { shellWord } from './plain-text.ts';
 export { TOKEN_PREFIX, withoutTokens } from './plain-text.ts';

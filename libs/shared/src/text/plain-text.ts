@@ -118,3 +118,14 @@ const TOKEN = new RegExp(`${TOKEN_PREFIX}[\\w-]{43}`, 'g');
 /** Replaces tokens in a text, for logs and events: a client may have put one into a label, a source or a printf. */
 export const withoutTokens = (text: string): string =>
   text.includes(TOKEN_PREFIX) ? text.replace(TOKEN, `${TOKEN_PREFIX}[redacted]`) : text;
+
+/** Lines of at most `width` characters, broken at spaces. */
+export function wrapped(text: string, width: number): string[] {
+  const lines = [''];
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1)!;
+    if (line !== '' && line.length + word.length >= width) lines.push(word);
+    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`;
+  }
+  return lines;
+}
