@@ -5,9 +5,11 @@ import {
   cancellableJob,
   chosenJob,
   folderShown,
+  hasRun,
   inJobList,
   inJobs,
   inKernels,
+  jobInHand,
   kernelToRun,
   markableJobs,
   markedJobs,
@@ -16,7 +18,7 @@ import {
 import { openAcceptability } from '../state/decision.ts';
 import type { JobView } from '../state/job-view.ts';
 import { kernelToCopy, kernelsOfProblem, selectedProblem } from '../state/listed-problems.ts';
-import { attachedJob, endedRuns, hasLines, filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
+import { endedRuns, hasLines, filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { sourceTarget, openListing } from '../state/source-place.ts';
 import { next, type CommandRow } from './command.ts';
 import { comparing, showsJob } from './view-commands.ts';
@@ -58,11 +60,31 @@ function filterOf(state: AppState): string {
   return list === undefined ? '' : state.ui.filters[list];
 }
 
-function notListed(state: AppState): string {
-  const kernelId = attachedJob(state)?.kernelId ?? '';
-  const why = kernelId === '' ? 'No job is shown' : `7 does not list ${kernelId}`;
-  return `${why}: F in 7 adds the faulty kernels, and fa-tui run FOLDER adds a folder of yours`;
+/** Why r and R have no kernel to run, and the remedy. */
+function noKernelToRun(state: AppState): string {
+  if (inKernels(state)) return noKernelIn7(state);
+  const job = jobInHand(state);
+  if (job === undefined) return inJobs(state) ? NO_ROW : 'No job is shown: 7 lists the kernels, Enter on one runs it';
+  const isOwn = state.kernels.find(({ kernelId }) => kernelId === job.kernelId);
+  if (isOwn?.manifestError !== undefined) return `${job.kernelId} cannot run: ${isOwn.manifestError}`;
+  return `The list of kernels lacks ${job.kernelId}: F in 7 adds the faulty ones, and fa-tui run FOLDER adds a folder of yours`;
 }
+
+function noKernelIn7(state: AppState): string {
+  const { kernelId, manifestError } = selectedKernel(state) ?? {};
+  if (manifestError !== undefined) return `${kernelId} cannot run: ${manifestError}`;
+  const { kernels } = state.ui.filters;
+  return kernels === '' ? 'No kernel is listed' : `No kernel has "${kernels}": Esc shows all`;
+}
+
+/** The answer of keys that act on the row under the cursor of view 6 when there is none. */
+const NO_ROW = 'No row is under the cursor: Esc shows all jobs again, and 6 the jobs of the runner';
+
+/** The answer of a key that needs an ended job. */
+const needsEnded =
+  (text: string) =>
+  (state: AppState): string =>
+    inJobs(state) && selectedJobName(state) === undefined ? NO_ROW : text;
 
 /** Must come before the commands that move the cursor, because both groups have the same keys. */
 export const MARK_COMMANDS = [
@@ -82,7 +104,10 @@ export const MARK_COMMANDS = [
     help: 'In 6: mark all listed jobs that have not ended',
     hint: (state) => (markableJobs(state).length > 1 ? 'mark all' : ''),
     when: (state) => markableJobs(state).length > 0,
-    whyNot: '6 lists the jobs; there A marks those that have not ended, of a filtered list only the rows shown',
+    whyNot: (state) =>
+      inJobList(state)
+        ? 'There is nothing to mark: all listed jobs have ended, and x cancels the marked ones'
+        : '6 lists the jobs; there A marks those that have not ended, of a filtered list only the rows shown',
   },
   {
     id: 'clear-marks',
@@ -163,19 +188,19 @@ export const JOB_COMMANDS = [
     id: 'rerun',
     keys: ['r'],
     group: 'jobs',
-    help: 'Run again: the job opened, else the last form',
-    hint: (state) => `rerun${namedIn7(state, kernelToRun(state)?.kernelId)}`,
+    help: 'Run again: in 6 the selected, else the job opened',
+    hint: (state) => `${hasRun(state) ? 'rerun' : 'run'}${namedIn7(state, kernelToRun(state)?.kernelId)}`,
     when: (state) => kernelToRun(state) !== undefined,
-    whyNot: notListed,
+    whyNot: noKernelToRun,
   },
   {
     id: 'change-form',
     keys: ['R'],
     group: 'jobs',
-    help: 'Open the form of the last run',
+    help: 'Open the form of the run that r repeats',
     hint: 'form',
     when: (state) => kernelToRun(state) !== undefined,
-    whyNot: notListed,
+    whyNot: noKernelToRun,
   },
   {
     id: 'cancel',
@@ -204,7 +229,7 @@ export const JOB_COMMANDS = [
     help: 'Pin the job shown, or the selected in 6; and back',
     hint: pinHint,
     when: (state) => chosenJob(state) !== undefined,
-    whyNot: 'Only a job that has ended can be pinned',
+    whyNot: needsEnded('Only a job that has ended can be pinned'),
   },
   {
     id: 'compare',
@@ -213,10 +238,10 @@ export const JOB_COMMANDS = [
     help: 'Compare with the pinned job, and back',
     hint: compareHint,
     when: (state) => state.ui.pinned !== undefined && chosenJob(state) !== undefined,
-    whyNot: ({ ui }) =>
-      ui.pinned === undefined
+    whyNot: (state) =>
+      state.ui.pinned === undefined
         ? 'Nothing is pinned: b pins a job that has ended, then c on another one compares the two'
-        : 'Only a job that has ended can be compared with the pinned one',
+        : needsEnded('Only a job that has ended can be compared with the pinned one')(state),
   },
   {
     id: 'accept',
@@ -225,7 +250,7 @@ export const JOB_COMMANDS = [
     help: 'Accept the result as champion, after a review',
     hint: (state) => (isAboutJob(state) && openAcceptability(state, chosenView(state))?.possible ? 'accept' : ''),
     when: (state) => chosenJob(state) !== undefined,
-    whyNot: 'Only a job that has ended can be accepted',
+    whyNot: needsEnded('Only a job that has ended can be accepted'),
   },
   {
     id: 'reject',
@@ -233,7 +258,7 @@ export const JOB_COMMANDS = [
     group: 'jobs',
     help: 'Reject the result, with a note',
     when: (state) => chosenJob(state) !== undefined,
-    whyNot: 'Only a job that has ended can be rejected',
+    whyNot: needsEnded('Only a job that has ended can be rejected'),
   },
   {
     id: 'undo',
@@ -241,7 +266,7 @@ export const JOB_COMMANDS = [
     group: 'jobs',
     help: 'Undo the decision about the result',
     when: (state) => chosenJob(state) !== undefined,
-    whyNot: 'Only a job that has ended can have a decision to undo',
+    whyNot: needsEnded('Only a job that has ended can have a decision to undo'),
   },
   { id: 'watch-folder', keys: ['W'], group: 'jobs', help: 'Watch a kernel folder: every save runs; again: stop' },
   {

@@ -1,15 +1,19 @@
 /** Keys in the form before a run. */
 import path from 'node:path';
+import { JobKind } from '@flashcore/shared/contract';
 import { DEFAULT_PROBLEM, recordedProblem } from '@flashcore/shared/kernels';
-import type { Overlay } from '../state/app-state.ts';
+import { entryOf } from '@flashcore/shared/text';
+import type { Overlay, StartedForm } from '../state/app-state.ts';
+import type { JobInHand } from '../state/chosen.ts';
 import { formRequest } from '../session/form-request.ts';
 import type { FormContext } from '../state/form-choices.ts';
 import { commandLineOf, rowsToNext } from '../state/form-command.ts';
-import { valueOf } from '../state/form-field.ts';
+import { valueOf, type Action } from '../state/form-field.ts';
 import { kernelKey, type ListedKernel } from '../state/listed-kernel.ts';
 import {
   formOf,
   typedPath,
+  withAction,
   withKernel,
   withKeys,
   withParameters,
@@ -49,18 +53,58 @@ interface FormStart {
   readonly parameters?: Readonly<Record<string, bigint>>;
 }
 
-/** Opens the form of a kernel. The cases of problems other than attention are read first, if they are not known yet. */
+/** Opens the form of a kernel. */
 export async function openKernelForm(
   context: KeyContext,
   kernel: ListedKernel,
   { among, parameters = {} }: FormStart = {},
 ): Promise<void> {
-  const { store, session } = context;
-  if (store.state.problems === undefined && recordedProblem(kernel.problem) !== DEFAULT_PROBLEM)
-    await session.lists.problems();
-  const defaults = formOf(kernel, formContextOf(store.state, among));
+  const reading = unreadProblems(context, kernel);
+  // Without anything to read, the form opens at once, for the keys that were typed ahead.
+  if (reading !== undefined) await reading;
+  const defaults = formOf(kernel, formContextOf(context.store.state, among));
   openForm(context, withParameters(defaults, parameters), defaults);
 }
+
+/** Reads the problems, which have the cases of a kernel that is not about attention; undefined if that was done. */
+export const unreadProblems = (
+  { store: { state }, session }: KeyContext,
+  { problem }: ListedKernel,
+): Promise<void> | undefined =>
+  state.problems === undefined && recordedProblem(problem) !== DEFAULT_PROBLEM ? session.lists.problems() : undefined;
+
+/** The form of a kernel at its defaults. */
+export function usualForm({ store }: KeyContext, kernel: ListedKernel): StartedForm {
+  const defaults = formOf(kernel, formContextOf(store.state));
+  return { form: defaults, defaults };
+}
+
+/**
+ * The form that started a job. For a job that this program did not start from a form, its command and the parameters in
+ * its label; the runner's list tells no more of it.
+ */
+export function formOfJob(context: KeyContext, job: JobInHand, kernel: ListedKernel): StartedForm {
+  const started = entryOf(context.store.state.ui.forms, job.name);
+  if (started !== undefined) return started;
+  const { defaults } = usualForm(context, kernel);
+  return { form: withParameters(withAction(defaults, KIND_ACTIONS[job.kind]), parametersIn(job.label)), defaults };
+}
+
+const KIND_ACTIONS: Record<JobKind, Action> = {
+  [JobKind.UNSPECIFIED]: 'run',
+  [JobKind.EXPERIMENT]: 'run',
+  [JobKind.BUILD]: 'build',
+  [JobKind.VERIFY]: 'verify',
+  [JobKind.BENCHMARK]: 'bench',
+  [JobKind.PROFILE]: 'profile',
+  [JobKind.TUNE]: 'tune',
+};
+
+/** The parameters in a label such as "flashcore_v6 USE_WMMA=0 BLOCK_Q=64". */
+const parametersIn = (label: string): Record<string, bigint> =>
+  Object.fromEntries(
+    [...label.matchAll(/(?<= )(\w+)=(-?\d+)(?= |$)/g)].map(([, name = '', value = '']) => [name, BigInt(value)]),
+  );
 
 /** Arrows always move. In a text field every other character is typed; elsewhere vi's letters move too. */
 export function pressInForm(
@@ -170,5 +214,9 @@ function runForm(context: KeyContext, form: RunForm, defaults: RunForm): void {
 export function startForm({ store, session }: KeyContext, form: RunForm, defaults: RunForm): void {
   store.dispatch({ type: 'form-run', form: { form, defaults } });
   store.dispatch({ type: 'command', text: commandLineOf(form, defaults) });
-  void session.startKernel(form.kernel, (kernel) => formRequest(form, defaults, kernel));
+  void session.startKernel(
+    form.kernel,
+    (kernel) => formRequest(form, defaults, kernel),
+    (job) => store.dispatch({ type: 'form-of-job', job, form: { form, defaults } }),
+  );
 }

@@ -1,30 +1,30 @@
 /** Starting, showing, cancelling and comparing jobs. */
-import { JobKind, type Job, type LeaderboardPlace } from '@flashcore/shared/contract';
+import type { Job, LeaderboardPlace } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { counted, entryOf } from '@flashcore/shared/text';
 import { next } from '../keymap/command.ts';
 import type { JOB_COMMANDS, MARK_COMMANDS } from '../keymap/job-commands.ts';
 import { jobTitle, namedJob } from '../present/words.ts';
-import { HISTORY_SORTS, JOB_LISTS, type AppState, KERNEL_SORTS } from '../state/app-state.ts';
+import { HISTORY_SORTS, JOB_LISTS, type AppState, KERNEL_SORTS, type StartedForm } from '../state/app-state.ts';
 import {
   cancellableJob,
   chosenJob,
   folderShown,
+  jobToRepeat,
   kernelToRun,
   kernelShown,
   markableJobs,
   markedJobs,
   waitingJobs,
 } from '../state/chosen.ts';
-import { actionOf, type Action } from '../state/form-field.ts';
 import type { JobView } from '../state/job-view.ts';
 import type { Store } from '../session/store.ts';
-import { kernelKey } from '../state/listed-kernel.ts';
+import { kernelKey, type ListedKernel } from '../state/listed-kernel.ts';
 import { kernelToCopy, kernelsOfProblem, selectedProblem } from '../state/listed-problems.ts';
-import { attachedJob, filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
-import { logCommand, logJobCommand } from './command-log-keys.ts';
+import { filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
+import { logJobCommand } from './command-log-keys.ts';
 import { openDecision } from './decision-keys.ts';
-import { openForm, openKernelForm, startForm } from './form-keys.ts';
+import { formOfJob, openForm, openKernelForm, startForm, unreadProblems, usualForm } from './form-keys.ts';
 import type { HandlersOf, KeyContext } from './handler.ts';
 import { kernelFolder } from '../watch/source-file.ts';
 import { editSource } from './source-keys.ts';
@@ -51,8 +51,8 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
   'show-problem': ({ store }) => store.dispatch({ type: 'kernel-list', list: 'definition' }),
   'run-problem': (context) => void openProblemForm(context),
   'leave-problem': ({ store }) => store.dispatch({ type: 'kernel-list', list: 'problems' }),
-  rerun,
-  'change-form': changeForm,
+  rerun: (context) => void withFormToRepeat(context, startForm),
+  'change-form': (context) => void withFormToRepeat(context, openForm),
   cancel: ({ store }) => {
     const marked = markedJobs(store.state);
     const job = cancellableJob(store.state);
@@ -120,7 +120,11 @@ export const MARK_HANDLERS: HandlersOf<typeof MARK_COMMANDS> = {
   'mark-job': ({ store }) => {
     const job = cancellableJob(store.state);
     if (job === undefined)
-      return store.dispatch({ type: 'notice', text: 'Only a job that has not ended can be marked', tone: 'warn' });
+      return store.dispatch({
+        type: 'notice',
+        text: 'This job has ended: Space marks jobs that have not, and x cancels the marked ones',
+        tone: 'warn',
+      });
     const { marked } = store.state.ui;
     const isMarked = marked.includes(job.name);
     store.dispatch({
@@ -149,36 +153,25 @@ function askToCancel(store: Store, jobs: readonly (Job | JobView)[], several?: s
   store.dispatch({ type: 'overlay', overlay: { kind: 'confirm', question, commandId: 'cancel', subjects } });
 }
 
-function rerun(context: KeyContext): void {
+/** Starts or opens the form that r repeats. */
+async function withFormToRepeat(context: KeyContext, take: typeof startForm): Promise<void> {
   const { state } = context.store;
-  const { lastForm } = state.ui;
   const kernel = kernelToRun(state);
   if (kernel === undefined) return;
-  const opened = openedAction(state);
-  const isLast = lastForm !== undefined && kernelKey(kernel) === kernelKey(lastForm.form.kernel);
-  if (isLast && (opened === undefined || opened === actionOf(lastForm.form)))
-    return startForm(context, lastForm.form, lastForm.defaults);
-  const action = opened ?? 'run';
-  logCommand(context.store, action, kernelKey(kernel));
-  void context.session.runKernel(kernel, action);
+  const reading = unreadProblems(context, kernel);
+  if (reading !== undefined) await reading;
+  const repeated = jobToRepeat(state);
+  const { form, defaults } =
+    repeated === undefined
+      ? (lastFormOf(state, kernel) ?? usualForm(context, kernel))
+      : formOfJob(context, repeated, kernel);
+  take(context, form, defaults);
 }
 
-/** The command of the job that the user opened from a list; undefined if none is, or if 7 names the kernel. */
-function openedAction(state: AppState): Action | undefined {
-  const job = attachedJob(state);
-  const isOpened = job !== undefined && job.name === state.ui.openedJob && state.ui.view !== 'kernels';
-  return isOpened ? KIND_ACTIONS[job.kind] : undefined;
+/** The last form, if it is the kernel's. */
+function lastFormOf({ ui: { lastForm } }: AppState, kernel: ListedKernel): StartedForm | undefined {
+  return lastForm !== undefined && kernelKey(kernel) === kernelKey(lastForm.form.kernel) ? lastForm : undefined;
 }
-
-const KIND_ACTIONS: Record<JobKind, Action | undefined> = {
-  [JobKind.UNSPECIFIED]: undefined,
-  [JobKind.EXPERIMENT]: 'run',
-  [JobKind.BUILD]: 'build',
-  [JobKind.VERIFY]: 'verify',
-  [JobKind.BENCHMARK]: 'bench',
-  [JobKind.PROFILE]: 'profile',
-  [JobKind.TUNE]: 'tune',
-};
 
 /** Opens the run form for the problem under the cursor, at the first of its kernels; the field has the others. */
 async function openProblemForm(context: KeyContext): Promise<void> {
@@ -194,16 +187,6 @@ async function openProblemForm(context: KeyContext): Promise<void> {
   const text = kernels[0]?.manifestError;
   if (usable[0] !== undefined) await openKernelForm(context, usable[0], { among: usable });
   else if (text !== undefined) store.dispatch({ type: 'notice', text, tone: 'warn' });
-}
-
-function changeForm(context: KeyContext): void {
-  const { state } = context.store;
-  const kernel = kernelToRun(state);
-  if (kernel === undefined) return;
-  const { lastForm } = state.ui;
-  if (lastForm !== undefined && kernelKey(kernel) === kernelKey(lastForm.form.kernel))
-    openForm(context, lastForm.form, lastForm.defaults);
-  else void openKernelForm(context, kernel);
 }
 
 function pin({ store, session }: KeyContext): void {

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { readForeignFile } from '@flashcore/shared/files';
 import { MAX_TREE_BYTES, NOTES_FILE, sha256Of } from '@flashcore/shared/kernels';
 import { errorText } from '@flashcore/shared/text';
+import { hasRun } from '../state/chosen.ts';
 import { selectedKernel } from '../state/selectors.ts';
 import { sourceTarget, type SourceTarget } from '../state/source-place.ts';
 import { compiledCopy, localSource, readOnlyCopy } from '../watch/source-file.ts';
@@ -86,18 +87,18 @@ async function editLocal(
     await edit({ file, line: target.line, column: target.column });
     const isChanged = !before.equals(readForeignFile(file, MAX_TREE_BYTES));
     const isWatched = target.folders[0] !== undefined && target.folders[0] === store.state.watching?.folder;
-    const next = isWatched ? 'every save runs' : 'r runs it again, W runs every save';
+    const next = isWatched ? 'every save runs' : `r runs it${hasRun(store.state) ? ' again' : ''}, W runs every save`;
     edited = isChanged ? `Edited ${file}: ${next}` : `${file} was not changed`;
   });
   return edited;
 }
 
 /**
- * True if the shown job is the kernel's newest. If the source has changed since then, the user is working on it, so no
- * question is necessary.
+ * True if the source's job is the kernel's newest. If the source has changed since then, the user is working on it, so
+ * no question is necessary.
  */
-const isNewest = ({ state }: Store, { kernelId }: SourceTarget): boolean =>
-  state.jobs.find((job) => job.kernelId === kernelId)?.name === state.attached;
+const isNewest = ({ state }: Store, { kernelId, job: name }: SourceTarget): boolean =>
+  state.jobs.find((job) => job.kernelId === kernelId)?.name === name;
 
 function askWhich(store: Store, file: string): void {
   store.dispatch({

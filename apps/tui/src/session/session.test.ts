@@ -230,7 +230,10 @@ test('a refused job is reported, and no job is shown for it', async () => {
     },
   };
   const store = begin(client);
-  void session?.runKernel({ kernelId: 'flash_v6' });
+  void session?.startKernel({ kernelId: 'flash_v6' }, (kernel) => ({
+    method: 'runExperiment',
+    request: { kernel },
+  }));
   await vi.waitFor(() => expect(store.state.notice?.text).toMatch(/nearest: flashcore_v6/));
   expect(store.state.attached).toBeUndefined();
 });

@@ -13,12 +13,11 @@ import { entryOf, plainLine } from '@flashcore/shared/text';
 import { isUnreachable, Questions } from './questions.ts';
 import { RunnerLists, type ProblemReader } from './runner-lists.ts';
 import { namedKernel, type RequestedKernel } from './form-request.ts';
-import { jobRequest, quickRequest, type RunnerPort, type StartRequest, type WatchFolder } from './runner-port.ts';
+import { quickRequest, type RunnerPort, type StartRequest, type WatchFolder } from './runner-port.ts';
 import type { KernelFolders, ListedKernel } from '../state/listed-kernel.ts';
 import { cancelRequest, followSource } from '../watch/follow-source.ts';
 import { acceptedText, rejectedText, undoneText } from '../present/sections/decisions.ts';
 import type { Choice } from '../state/decision.ts';
-import type { Action } from '../state/form-field.ts';
 import { pinnedComparison } from '../state/pinned.ts';
 import { readSamples, readSources } from './read-comparison.ts';
 import { isBeingRead, type JobView } from '../state/job-view.ts';
@@ -129,8 +128,8 @@ export class Session {
   }
 
   /** Starts a job and shows it. */
-  start(request: StartRequest): void {
-    void this.#run(request);
+  start(request: StartRequest, onJob?: (job: string) => void): void {
+    void this.#run(request, onJob);
   }
 
   /** Settles when the job has ended or another job is shown. */
@@ -139,22 +138,16 @@ export class Session {
     return this.#follow((signal, onConnection) => this.#client.start(method, request, { signal, onConnection }), onJob);
   }
 
-  /** Starts a job for a kernel. If the kernel has a folder, the folder is uploaded first. */
+  /**
+   * Starts a job for a kernel. If the kernel has a folder, the folder is uploaded first. `onJob` gets the job's name.
+   */
   async startKernel(
     { kernelId, folder }: Pick<ListedKernel, 'kernelId' | 'folder'>,
     requestFor: (kernel: RequestedKernel) => StartRequest,
+    onJob?: (job: string) => void,
   ): Promise<void> {
-    if (folder === undefined) return this.start(requestFor(namedKernel(kernelId)));
-    await this.#questions.ask(async () => this.start(requestFor(await this.#upload(folder))));
-  }
-
-  /** Runs a kernel as its manifest says. */
-  runKernel(kernel: Pick<ListedKernel, 'kernelId' | 'folder'>, action: Action = 'run'): Promise<void> {
-    return this.startKernel(kernel, (reference) =>
-      action === 'tune'
-        ? { method: 'tune', request: { kernel: reference, seed: 1 } }
-        : jobRequest(action, { common: { kernel: reference } }),
-    );
+    if (folder === undefined) return this.start(requestFor(namedKernel(kernelId)), onJob);
+    await this.#questions.ask(async () => this.start(requestFor(await this.#upload(folder)), onJob));
   }
 
   /** Reads the kernel in a folder on this machine. */

@@ -27,6 +27,7 @@ import type {
   Notice,
   Overlay,
   ShownRunner,
+  StartedForm,
   UiState,
   ViewId,
 } from './app-state.ts';
@@ -99,7 +100,9 @@ export type Action =
   | { type: 'map-cursor'; cursor: UiState['mapCursor'] }
   | { type: 'map-head'; head: number | undefined }
   | { type: 'job-opened'; job: string }
-  | { type: 'form-run'; form: NonNullable<UiState['lastForm']> }
+  | { type: 'form-run'; form: StartedForm }
+  /** The form that started a job. */
+  | { type: 'form-of-job'; job: string; form: StartedForm }
   | { type: 'toggle'; what: 'faulty' | 'mouse' | 'wrap' | 'filter' }
   | { type: 'overlay'; overlay: Overlay | undefined }
   | { type: 'search'; query: string }

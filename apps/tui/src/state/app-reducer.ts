@@ -112,6 +112,8 @@ export function reduce(state: AppState, action: Action): AppState {
       return withUi(state, { openedJob: action.job });
     case 'form-run':
       return withUi(state, { lastForm: action.form });
+    case 'form-of-job':
+      return withUi(state, { forms: { ...state.ui.forms, [action.job]: action.form } });
     case 'mark':
       return withUi(state, { marked: action.jobs });
     case 'pin':

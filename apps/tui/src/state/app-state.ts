@@ -162,6 +162,12 @@ export interface WatchedFolder {
   readonly jobBefore?: string | undefined;
 }
 
+/** A form that was run, and the values that its kernel has by default. */
+export interface StartedForm {
+  readonly form: RunForm;
+  readonly defaults: RunForm;
+}
+
 export interface UiState {
   readonly view: ViewId;
   /** True to show only the current view, in full size. */
@@ -188,7 +194,9 @@ export interface UiState {
   /** The job that the user last opened from a list. A job that this program starts is shown without being opened. */
   readonly openedJob?: string | undefined;
   /** The last form that was run; r repeats it. */
-  readonly lastForm?: { readonly form: RunForm; readonly defaults: RunForm } | undefined;
+  readonly lastForm?: StartedForm | undefined;
+  /** The forms that started jobs since the program began, by the job's name. */
+  readonly forms: Readonly<Record<string, StartedForm>>;
   /** Sort order of the source lines of view 4. */
   readonly lineSort: LineSort;
   /** Index of the listing shown next to the source in view 4; undefined for none. */
@@ -334,6 +342,7 @@ export function initialState({ runner, columns, rows, now, customKeys = {} }: St
       distribution: 'both',
       lineSort: 'line',
       marked: [],
+      forms: {},
       historySort: 'newest',
       kernelSort: 'ladder',
       filters: { jobs: '', history: '', kernels: '', problems: '' },

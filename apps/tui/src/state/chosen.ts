@@ -1,23 +1,36 @@
 /** Selects the job or kernel that a command applies to: the one under the cursor, or else the one on the screen. */
-import { JobState, type Job, type TunedVariant } from '@flashcore/shared/contract';
+import { JobKind, JobState, type Job, type TunedVariant } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import type { AppState } from './app-state.ts';
 import type { JobView } from './job-view.ts';
 import { kernelKey, type ListedKernel } from './listed-kernel.ts';
-import { attachedJob, jobsOf, raceOfAttached, selectedJobName, selectedKernel } from './selectors.ts';
+import { attachedJob, jobsOf, leaderboardOf, raceOfAttached, selectedJobName, selectedKernel } from './selectors.ts';
 
 export const inJobs = ({ ui }: AppState): boolean => ui.view === 'jobs';
 /** Whether view 7 lists kernels. */
 export const inKernels = ({ ui }: AppState): boolean => ui.view === 'kernels' && ui.kernelList === 'kernels';
 
-/**
- * The job to compare: the one under the cursor in view 6, or else the one on the screen. Undefined if that job has not
- * ended.
- */
+/** Name of the job that keys act on: in view 6 the one under the cursor, in the other views the one on the screen. */
+const nameInHand = (state: AppState): string | undefined => (inJobs(state) ? selectedJobName(state) : state.attached);
+
+/** The job that keys act on, as far as lists and events tell of it. */
+export function jobInHand(state: AppState): JobInHand | undefined {
+  const name = nameInHand(state);
+  const known =
+    state.jobs.find((job) => job.name === name) ??
+    state.experiments.find(({ job }) => job?.name === name)?.job ??
+    entryOf(state.views, name ?? '');
+  if (known !== undefined || !inJobs(state) || state.ui.jobList !== 'leaderboard') return known;
+  const entry = leaderboardOf(state).find(({ job }) => job === name);
+  return entry && { name: entry.job, kind: JobKind.EXPERIMENT, kernelId: entry.kernelId, label: entry.label };
+}
+
+export type JobInHand = Pick<Job, 'name' | 'kind' | 'kernelId' | 'label'> & Partial<Pick<Job, 'codeDigest'>>;
+
+/** The job that keys act on, for what needs an ended job; undefined if that job has not ended. */
 export function chosenJob(state: AppState): string | undefined {
-  const marked = inJobs(state) ? selectedJobName(state) : undefined;
-  if (marked !== undefined && state.ui.jobList === 'leaderboard') return marked;
-  const name = marked ?? state.attached;
+  const name = nameInHand(state);
+  if (inJobs(state) && state.ui.jobList === 'leaderboard') return name;
   const ended =
     entryOf(state.views, name ?? '')?.state === JobState.ENDED ||
     [...state.jobs, ...state.experiments.flatMap(({ job }) => job ?? [])].some(
@@ -59,33 +72,72 @@ export const markableJobs = (state: AppState): Job[] =>
 export const waitingJobs = ({ jobs, caller }: AppState): Job[] =>
   jobs.filter(({ state, owner }) => state === JobState.QUEUED && (owner === undefined || owner === caller?.name));
 
-/** The kernel under the cursor of view 7, or else the kernel of the shown job. */
+/** The kernel under the cursor of view 7, or else the kernel of the job that keys act on. */
 export const kernelShown = (state: AppState): string | undefined =>
-  inKernels(state) ? selectedKernel(state)?.kernelId : attachedJob(state)?.kernelId;
+  inKernels(state) ? selectedKernel(state)?.kernelId : jobInHand(state)?.kernelId;
 
-/**
- * The folder of the kernel under the cursor of view 7, or of the shown job's kernel; undefined if the kernel is the
- * runner's own.
- */
+/** The folder of `kernelShown`; undefined if the kernel is the runner's own. */
 export function folderShown(state: AppState): string | undefined {
   if (inKernels(state)) return selectedKernel(state)?.folder;
-  return state.kernels.find(({ kernelId }) => kernelId === attachedJob(state)?.kernelId)?.folder;
+  const kernelId = jobInHand(state)?.kernelId;
+  return state.kernels.find((kernel) => kernel.kernelId === kernelId)?.folder;
 }
 
 /**
- * The kernel that the keys r and R run: the one under the cursor of view 7, or else the kernel of a job opened from a
- * list, or else the last form's, or else the shown job's. If a folder and a kernel of the runner have the same id, the
- * last form's is chosen, or else the runner's.
+ * The job that r repeats: in view 6 the one under the cursor, elsewhere one that the user opened from a list. Undefined
+ * if r repeats the last form, or the kernel under the cursor of view 7.
+ */
+export function jobToRepeat(state: AppState): JobInHand | undefined {
+  if (inJobs(state)) return jobInHand(state);
+  const isOpened = state.attached !== undefined && state.attached === state.ui.openedJob;
+  return isOpened && !inKernels(state) ? attachedJob(state) : undefined;
+}
+
+/**
+ * The kernel that the keys r and R run: the one under the cursor of view 7, or else the kernel of the job that r
+ * repeats, or else the last form's, or else the shown job's.
  */
 export function kernelToRun(state: AppState): ListedKernel | undefined {
   if (inKernels(state)) return usable(selectedKernel(state));
+  const repeated = jobToRepeat(state);
+  if (repeated !== undefined || inJobs(state)) return repeated && usable(kernelOf(state, repeated));
   const last = state.ui.lastForm?.form.kernel;
-  const known = state.kernels.find((kernel) => last !== undefined && kernelKey(kernel) === kernelKey(last));
-  const kernelId = attachedJob(state)?.kernelId;
-  const isOpened = state.attached !== undefined && state.attached === state.ui.openedJob;
-  if (known !== undefined && (!isOpened || known.kernelId === kernelId)) return usable(known);
+  const known = last && listed(state, last);
+  if (known !== undefined) return usable(known);
+  const job = attachedJob(state);
+  return job && usable(kernelOf(state, job));
+}
+
+const listed = ({ kernels }: AppState, kernel: ListedKernel): ListedKernel | undefined =>
+  kernels.find((known) => kernelKey(known) === kernelKey(kernel));
+
+/**
+ * The listed kernel of a job. If folders and the runner have kernels of the same id, the one whose form started the
+ * job, or else the one with the job's sources, or else the runner's.
+ */
+function kernelOf(state: AppState, { name, kernelId, codeDigest = '' }: JobInHand): ListedKernel | undefined {
+  const started = entryOf(state.ui.forms, name)?.form.kernel;
+  const known = started && listed(state, started);
+  if (known !== undefined) return known;
   const named = state.kernels.filter((kernel) => kernel.kernelId === kernelId);
-  return usable(named.find(({ folder }) => folder === undefined) ?? named[0]);
+  return (
+    named.find((kernel) => codeDigest !== '' && kernel.codeDigest === codeDigest) ??
+    named.find(({ folder }) => folder === undefined) ??
+    named[0]
+  );
+}
+
+/** False for a kernel under the cursor of view 7 that has no job yet, so that there is nothing to repeat. */
+export function hasRun(state: AppState): boolean {
+  const kernel = inKernels(state) ? selectedKernel(state) : undefined;
+  if (kernel === undefined) return true;
+  const { lastForm } = state.ui;
+  return (
+    (lastForm !== undefined && kernelKey(lastForm.form.kernel) === kernelKey(kernel)) ||
+    [...state.jobs, ...state.experiments.flatMap(({ job }) => job ?? [])].some(
+      ({ kernelId }) => kernelId === kernel.kernelId,
+    )
+  );
 }
 
 /** The variant under the cursor of view 3, and its kernel; undefined if no search is shown, or 7 lacks its kernel. */

@@ -1,6 +1,6 @@
 /** The choices before a run, from the kernel's manifest and the runner's cases. Pure data, changed by keys. */
 import { fieldsOf, type FormContext } from './form-choices.ts';
-import { isPath, matchingChoices, type FormField } from './form-field.ts';
+import { isPath, matchingChoices, type Action, type FormField } from './form-field.ts';
 import type { ListedKernel } from './listed-kernel.ts';
 import { entryOf } from '@flashcore/shared/text';
 
@@ -86,6 +86,15 @@ export function withParameters(form: RunForm, parameters: Readonly<Record<string
   const fields = form.fields.map((field): FormField => {
     const value = field.id.startsWith('param:') ? entryOf(parameters, field.label) : undefined;
     const chosen = value === undefined ? -1 : field.choices.indexOf(String(value));
+    return chosen < 0 ? field : { ...field, chosen };
+  });
+  return { ...form, fields };
+}
+
+/** The form for another command. */
+export function withAction(form: RunForm, action: Action): RunForm {
+  const fields = form.fields.map((field): FormField => {
+    const chosen = field.id === 'phases' ? field.choices.indexOf(action) : -1;
     return chosen < 0 ? field : { ...field, chosen };
   });
   return { ...form, fields };

@@ -11,6 +11,7 @@ import {
 } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import type { AppState } from './app-state.ts';
+import { jobInHand } from './chosen.ts';
 import { sourcesOf } from './pinned.ts';
 import type { VariantView } from './job-view.ts';
 import { hottestLine, shownLines } from '../present/sections/lines.ts';
@@ -32,9 +33,11 @@ export interface SourceTarget {
   readonly examples?: readonly string[];
   /** The source as it was compiled, if the runner kept it. */
   readonly compiled?: Artifact | undefined;
+  /** Name of the job that compiled it. */
+  readonly job?: string | undefined;
 }
 
-/** The source to open: that of the kernel under the cursor in view 7, and of the shown job in other views. */
+/** The source to open: that of the kernel under the cursor of view 7, or else of the job that keys act on. */
 export function sourceTarget(state: AppState): SourceTarget | undefined {
   if (state.ui.view === 'kernels') {
     const kernel = selectedKernel(state);
@@ -51,10 +54,12 @@ export function sourceTarget(state: AppState): SourceTarget | undefined {
       column: mistake?.column ?? 0,
     };
   }
-  const job = attachedJob(state);
+  const job = jobInHand(state);
   if (job === undefined || job.kernelId === '') return undefined;
-  const variant = shownVariant(state);
-  const place = variant === undefined ? undefined : (profiledLine(state) ?? chosenPlace(state) ?? placeIn(variant));
+  const isShown = job.name === state.attached;
+  const variant = isShown ? shownVariant(state) : variantsOf(entryOf(state.views, job.name))[0];
+  const chosen = isShown ? (profiledLine(state) ?? chosenPlace(state)) : undefined;
+  const place = variant && (chosen ?? placeIn(variant));
   const sources = variant === undefined ? [] : sourcesOf(variant);
   const compiled = place === undefined ? sources[0] : sources.find(({ fileName }) => fileName === place.file);
   const known = state.kernels.filter(({ kernelId }) => kernelId === job.kernelId);
@@ -67,6 +72,7 @@ export function sourceTarget(state: AppState): SourceTarget | undefined {
     line: place?.line ?? 0,
     column: place?.column ?? 0,
     compiled,
+    job: job.name,
   };
 }
 
