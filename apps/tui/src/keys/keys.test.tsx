@@ -523,14 +523,34 @@ test('no two commands share a key in a state where both apply', () => {
   ]);
 });
 
-test('the list of jobs in the rail names its filter and the key that removes the filter', async () => {
-  await terminal.press('6/wmma\r1');
-  expect(await terminal.screen()).toMatch(/\d of \d+ jobs?, only "wmma"/);
-  await terminal.press(`6${ESCAPE}`);
-  await terminal.press('/nothing like it\r1');
-  expect(await terminal.screen()).toMatch(/None of \d+ jobs? has "nothing[^]*then Esc/);
-  await terminal.press(`6${ESCAPE}`);
-  expect(await terminal.screen()).not.toMatch(/only "|None of/);
+test('the filter of view 6 leaves the rail as it is, and a click on a hidden job of the rail shows all jobs again', async () => {
+  await terminal.press('6/v7\r');
+  expect(await terminal.screen()).toMatch(/1 of 1 job, only "v7"/);
+  await terminal.press('1');
+  expect(await terminal.screen()).toMatch(/fa_v2_wmma[^]* 5 jobs ─╯/);
+  await terminal.press('m');
+  const rail = (await terminal.screen()).split('\n');
+  const job = rail.findIndex((line) => line.includes(' fa_v2_wmma'));
+  await terminal.press(`\u001b[<0;12;${job + 1}M\u001b[<0;12;${job + 1}m`);
+  expect([ui().filters.jobs, jobsOf(terminal.store.state)[ui().selected.jobs]?.kernelId]).toEqual(['', 'fa_v2_wmma']);
+});
+
+test('with a filter, the keys that change and remove it are in the bar of a small terminal too', async () => {
+  await terminal.resize(80, 24);
+  await terminal.press('6/v7\r');
+  expect((await terminal.screen()).split('\n').at(-1)).toMatch(/\/ filter {2}escape show all/);
+});
+
+test('Y copies the whole row of a list, and only the row, however narrow the screen is', async () => {
+  await terminal.resize(80, 24);
+  await terminal.press('6/fa_v2\rY');
+  expect(terminal.copied[0]?.text).toMatch(
+    /^11111111 {2}✓ {2}fa_v2_wmma {2}experiment .* all 7 cases pass; every hard gate passes or was not measured\n$/,
+  );
+  await terminal.resize(160, 40);
+  await terminal.press(`7${ESCAPE}`);
+  await terminal.press('gY');
+  expect(terminal.copied[1]?.text).toMatch(/^fa_v1_baseline .* Scalar attention on shared-memory tiles\n$/);
 });
 
 test('/ filters the jobs and the kernels, Enter keeps the filter, Escape shows all rows again', async () => {

@@ -83,6 +83,9 @@ export function pressMouse(event: MouseEvent, { store }: Pick<KeyContext, 'store
   if (hit.job !== undefined && store.state.ui.jobList !== 'jobs') store.dispatch({ type: 'job-list', list: 'jobs' });
   if (hit.view !== store.state.ui.view) store.dispatch({ type: 'show', view: hit.view });
   if (hit.job !== undefined) {
+    // The rail shows jobs that the filter of view 6 hides.
+    if (jobsOf(store.state).every(({ name }) => name !== hit.job))
+      store.dispatch({ type: 'list-filter', list: 'jobs', text: '' });
     const place = jobsOf(store.state).findIndex(({ name }) => name === hit.job);
     return store.dispatch({ type: 'move', by: place - store.state.ui.selected.jobs });
   }

@@ -31,6 +31,8 @@ export interface Facts {
 interface ColumnShape {
   readonly title: string;
   readonly align?: 'left' | 'right';
+  /** Cells of the column, whatever its content, so that the columns of a list that changes stay where they are. */
+  readonly cells?: number;
   /**
    * Least width in cells if the table is too wide; the content may then be cut with "…". Absent: the column is always
    * as wide as its content.

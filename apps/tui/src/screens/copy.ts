@@ -86,15 +86,23 @@ function jobsData(state: AppState): JsonValue {
   }
 }
 
-/** The row under the cursor, without its mark. */
+/** Cells in which no row of a list is cut. */
+const UNCUT_CELLS = 1_000;
+
+/** The row under the cursor, without its mark and in full, however narrow the screen is. */
 export function selectedLine(snapshot: Snapshot): string | undefined {
-  const { view, log: position } = snapshot.state.ui;
+  const { state } = snapshot;
+  const { view, log: position } = state.ui;
   if (view === 'run') {
     // The line at which a search stopped. If the log is following, the last line.
     const line = snapshot.log.at(position.follow ? snapshot.log.end - 1 : position.top);
     return line?.text;
   }
-  const { body } = VIEW_FUNCTIONS[view](snapshot, insideOf(focusedPane(screenOf(snapshot.state))));
+  const { height } = insideOf(focusedPane(screenOf(state)));
+  const { body } = VIEW_FUNCTIONS[view](snapshot, { width: UNCUT_CELLS, height });
   const row = body.find((candidate) => candidate.some(({ selected }) => selected));
-  return row === undefined ? undefined : rowText(row).replace(/^▸ /, '').trim();
+  if (row === undefined) return undefined;
+  // Next to a list are the details of its row.
+  const text = rowText(row.filter(({ selected }) => selected));
+  return text.replace(/^▸ /, '').replace(/ {3,}/g, '  ').trim();
 }

@@ -25,6 +25,7 @@ import {
   hiddenText,
   historyOf,
   lastExperiments,
+  railJobsOf,
   selectedJobName,
   selectedKernel,
 } from './selectors.ts';
@@ -102,7 +103,30 @@ test('running jobs come first, then queued jobs in the order in which they will 
   const state = after({ type: 'jobs', jobs });
   const names = (of: AppState): string[] => jobsOf(of).map(({ name }) => name);
   expect(names(state)).toEqual(['running', 'queued', 'waits longer', 'save 3', 'other watch', 'cancelled']);
-  expect(names(reduce(state, { type: 'list-filter', list: 'jobs', text: 'save' }))).toEqual(['save 3', 'save 2']);
+  expect(hiddenText(state)).toBe(', 1 superseded save hidden');
+  const filtered = reduce(state, { type: 'list-filter', list: 'jobs', text: 'save' });
+  expect([names(filtered), hiddenText(filtered)]).toEqual([['save 3', 'save 2'], ', 1 superseded save among them']);
+  expect(railJobsOf(filtered).length).toBe(6);
+});
+
+test('no row of view 6 moves while it has the focus: jobs that start or end keep their rows, new ones come on top', () => {
+  const job = (name: string, state: JobState, queuePosition = 0): Job =>
+    create(JobSchema, { name, state, queuePosition });
+  const { QUEUED, RUNNING, ENDED } = JobState;
+  const names = (of: AppState): string[] => jobsOf(of).map(({ name }) => name);
+  const entered = after(
+    { type: 'jobs', jobs: [job('c', QUEUED, 2), job('b', QUEUED, 1), job('a', RUNNING), job('old', ENDED)] },
+    { type: 'show', view: 'jobs' },
+    { type: 'move', by: 1 },
+  );
+  expect([names(entered), selectedJobName(entered)]).toEqual([['a', 'b', 'c', 'old'], 'b']);
+  const later = reduce(entered, {
+    type: 'jobs',
+    jobs: [job('d', QUEUED, 1), job('c', QUEUED, 1), job('b', RUNNING), job('a', ENDED), job('old', ENDED)],
+  });
+  expect([names(later), selectedJobName(later)]).toEqual([['d', 'a', 'b', 'c', 'old'], 'b']);
+  const again = reduce(later, { type: 'show', view: 'jobs' });
+  expect([names(again), selectedJobName(again)]).toEqual([['b', 'd', 'c', 'a', 'old'], 'b']);
 });
 
 test('a filter finds labels, and "failures" finds every job that ended badly', () => {
@@ -126,6 +150,11 @@ test('a filter finds labels, and "failures" finds every job that ended badly', (
     return [jobsOf(filtered).map(({ name }) => name), historyOf(filtered).map(({ job }) => job?.name ?? '')];
   };
   expect(found('night')).toEqual([['a'], ['a']]);
+  // The summary of a passed job says what did not fail.
+  expect(found('fail')).toEqual([
+    ['b', 'c'],
+    ['b', 'c'],
+  ]);
   expect(found('failures')).toEqual([
     ['b', 'c'],
     ['b', 'c'],
@@ -150,7 +179,7 @@ test('the history hides a superseded save even if only a verification followed i
     ', 1 superseded save hidden',
   ]);
   const filtered = reduce(history, { type: 'list-filter', list: 'history', text: 'o' });
-  expect([historyOf(filtered).length, hiddenText(filtered)]).toEqual([2, '']);
+  expect([historyOf(filtered).length, hiddenText(filtered)]).toEqual([2, ', 1 superseded save among them']);
 });
 
 test('the figures of a kernel are those of its last run that was not stopped', () => {

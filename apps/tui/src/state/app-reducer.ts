@@ -9,6 +9,7 @@ import {
   caseShown,
   historyOf,
   itemCount,
+  jobOrderOf,
   jobsOf,
   kernelsOf,
   leaderboardOf,
@@ -171,7 +172,9 @@ export function reduce(state: AppState, action: Action): AppState {
       return withUi(state, { finding: ((shownFinding(state)?.place ?? 0) + 1) % (shownFinding(state)?.count ?? 1) });
     case 'show':
     case 'next-view':
-      return clampSelections(atShownCase(withUi(state, reduceUi(state, action)), caseShown(state)));
+      return clampSelections(
+        withJobOrder(state, atShownCase(withUi(state, reduceUi(state, action)), caseShown(state))),
+      );
     case 'resize':
     case 'zoom':
     case 'move':
@@ -201,6 +204,14 @@ export function reduce(state: AppState, action: Action): AppState {
  */
 const atShownCase = (state: AppState, correct: number): AppState =>
   state.ui.view === 'correct' ? withUi(state, { selected: { ...state.ui.selected, correct } }) : state;
+
+/** Entering view 6, or pressing 6 in it, puts its rows into their order; the cursor stays on its job. */
+function withJobOrder(before: AppState, state: AppState): AppState {
+  const ordered = withUi(state, { jobOrder: state.ui.view === 'jobs' ? jobOrderOf(state.jobs) : undefined });
+  if (state.ui.jobList !== 'jobs') return ordered;
+  const place = jobsOf(ordered).findIndex(({ name }) => name === selectedJobName(before));
+  return place < 0 ? ordered : withUi(ordered, { selected: { ...state.ui.selected, jobs: place } });
+}
 
 /** The number of readings that a wide pane can plot: two minutes at one reading every two seconds. */
 const MOST_READINGS = 60;
@@ -319,7 +330,8 @@ function withJobs(before: AppState, jobs: AppState['jobs']): AppState {
   );
   if (state.ui.jobList !== 'jobs') return clampSelections({ ...state, jobs });
   const wanted = state.ui.view === 'jobs' ? selectedJobName(state) : state.attached;
-  const next = { ...state, jobs };
+  const jobOrder = state.ui.view === 'jobs' ? jobOrderOf(jobs, state.ui.jobOrder) : undefined;
+  const next = withUi({ ...state, jobs }, { jobOrder });
   const place = jobsOf(next).findIndex(({ name }) => name === wanted);
   return clampSelections(withUi(next, { selected: { ...state.ui.selected, jobs: Math.max(0, place) } }));
 }

@@ -179,6 +179,11 @@ export interface UiState {
   readonly faulty: boolean;
   /** True if fa-tui handles wheel and clicks. Then the terminal selects text only while Shift is held. */
   readonly mouse: boolean;
+  /**
+   * Names of the jobs in the order of the rows while view 6 has the focus, so that no row moves under the reader when a
+   * job starts or ends. Jobs that are missing here are newer.
+   */
+  readonly jobOrder?: readonly string[] | undefined;
   /** Names of the jobs that the user marked in view 6. Marked jobs may have ended. */
   readonly marked: readonly string[];
   /** Name of the job that other jobs are compared with. */

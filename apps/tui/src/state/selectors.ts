@@ -120,22 +120,56 @@ function stateName(job: Job): string {
   return `${word} ${name.replaceAll('_', ' ')} ${mark === '✗' ? FAILURES_WORD : ''}`;
 }
 
+/** The summary as filters see it. That of a passed job tells what did not fail, and would answer "fail". */
+const searchedSummary = ({ outcome, summary }: Job): string => (outcome === Outcome.PASSED ? '' : summary);
+
 /** The text that a filter looks at. */
 const jobText = (job: Job): string =>
   [
-    ...[job.name, job.label, job.kernelId, job.summary, stateName(job), JobKind[job.kind]],
+    ...[job.name, job.label, job.kernelId, searchedSummary(job), stateName(job), JobKind[job.kind]],
     ...Object.entries(job.labels).map(([name, value]) => `${name}=${value}`),
   ].join(' ');
 
 /**
  * The jobs of view 6: running jobs, then queued jobs in the order in which they will run, then ended jobs, newest
- * first. Superseded jobs are hidden unless a filter is set.
+ * first; while the view has the focus, in the order that it had then. Superseded jobs are hidden unless a filter is
+ * set.
  */
 export function jobsOf({ jobs, ui }: Pick<AppState, 'jobs' | 'ui'>): readonly Job[] {
-  if (ui.filters.jobs !== '') return openFirst(jobs.filter((job) => matches(jobText(job), ui.filters.jobs)));
-  const superseded = supersededIn(jobs);
-  return openFirst(superseded.size === 0 ? jobs : jobs.filter(({ name }) => !superseded.has(name)));
+  const all = inOrder(jobs, ui.jobOrder);
+  if (ui.filters.jobs !== '') return all.filter((job) => matches(jobText(job), ui.filters.jobs));
+  return withoutSuperseded(all, jobs);
 }
+
+/** The jobs of the rail. No filter hides any, because the rail is there to watch all of them. */
+export const railJobsOf = ({ jobs }: Pick<AppState, 'jobs'>): readonly Job[] =>
+  withoutSuperseded(inOrder(jobs, undefined), jobs);
+
+function withoutSuperseded(ordered: readonly Job[], jobs: readonly Job[]): readonly Job[] {
+  const superseded = supersededIn(jobs);
+  return superseded.size === 0 ? ordered : ordered.filter(({ name }) => !superseded.has(name));
+}
+
+/** The order with the jobs that are new since then on top. */
+export function jobOrderOf(jobs: readonly Job[], order: readonly string[] = []): readonly string[] {
+  const known = new Set(order);
+  const fresh = openFirst(jobs).filter(({ name }) => !known.has(name));
+  return fresh.length === 0 ? order : [...fresh.map(({ name }) => name), ...order];
+}
+
+function inOrder(jobs: readonly Job[], order: readonly string[] | undefined): readonly Job[] {
+  if (order === undefined) return openFirst(jobs);
+  const known = orderedOf.get(jobs);
+  if (known?.order === order) return known.jobs;
+  const places = new Map(order.map((name, index) => [name, index]));
+  const placeOf = ({ name }: Job): number => places.get(name) ?? -1;
+  const ordered = openFirst(jobs).toSorted((a, b) => placeOf(a) - placeOf(b));
+  orderedOf.set(jobs, { order, jobs: ordered });
+  return ordered;
+}
+
+// Computed once per list and order, rather than once per frame.
+const orderedOf = new WeakMap<readonly Job[], { order: readonly string[]; jobs: readonly Job[] }>();
 
 const STATE_ORDER: Partial<Record<JobState, number>> = { [JobState.RUNNING]: 0, [JobState.QUEUED]: 1 };
 
@@ -209,6 +243,9 @@ const KERNEL_ORDERS: Record<Exclude<KernelSort, 'ladder' | 'name'>, Compare> = {
   'last run': least(({ job }) => (job?.createTime === undefined ? undefined : -Number(job.createTime.seconds))),
 };
 
+const lastSummary = (experiment: ExperimentSummary | undefined): string =>
+  experiment?.job === undefined ? '' : searchedSummary(experiment.job);
+
 /** The kernels that view 7 lists, in the user's order. */
 export function kernelsOf({
   kernels,
@@ -217,7 +254,7 @@ export function kernelsOf({
 }: Pick<AppState, 'kernels' | 'experiments' | 'ui'>): readonly ListedKernel[] {
   const last = lastExperiments(experiments);
   const text = ({ kernelId, folder = '', title, lesson }: ListedKernel): string =>
-    `${kernelId} ${folder} ${title} ${lesson} ${last.get(kernelId)?.job?.summary ?? ''}`;
+    `${kernelId} ${folder} ${title} ${lesson} ${lastSummary(last.get(kernelId))}`;
   const listed =
     ui.filters.kernels === '' ? kernels : kernels.filter((kernel) => matches(text(kernel), ui.filters.kernels));
   if (ui.kernelSort === 'ladder') return listed;
@@ -267,7 +304,7 @@ export function historyOf(state: AppState): ExperimentSummary[] {
   const { ui } = state;
   const text = ({ job, deviceName, dtype, sourceDigest }: ExperimentSummary): string =>
     `${job && jobText(job)} ${deviceName} ${dtype} ${sourceDigest}`;
-  const listed = ui.filters.history === '' ? withoutSuperseded(state) : endedRuns(state);
+  const listed = ui.filters.history === '' ? runsKept(state) : endedRuns(state);
   return listed
     .filter((experiment) => matches(text(experiment), ui.filters.history))
     .toSorted(HISTORY_ORDERS[ui.historySort]);
@@ -277,7 +314,7 @@ export function historyOf(state: AppState): ExperimentSummary[] {
  * The newer save of a superseded experiment may be in the list of jobs only, for example as the verification of the
  * smallest case.
  */
-function withoutSuperseded(state: AppState): readonly ExperimentSummary[] {
+function runsKept(state: AppState): readonly ExperimentSummary[] {
   const { experiments, jobs } = state;
   const [listed, ended] = [supersededIn(jobs), supersededIn(jobsIn(experiments))];
   const all = endedRuns(state);
@@ -320,15 +357,28 @@ function jobsIn(experiments: AppState['experiments']): readonly Job[] {
 // Computed once per list, as the superseded jobs are.
 const jobsOfExperiments = new WeakMap<AppState['experiments'], readonly Job[]>();
 
-/** Text such as ", 2 superseded saves hidden"; empty if the list of view 6 hides none. */
+/**
+ * Text such as ", 2 superseded saves hidden", or of a filtered list, which hides none, ", 2 superseded saves among
+ * them"; empty if the list of view 6 has none.
+ */
 export function hiddenText(state: AppState): string {
-  const { jobs, ui } = state;
-  const count = {
-    jobs: ui.filters.jobs === '' ? supersededIn(jobs).size : 0,
-    history: ui.filters.history === '' ? endedRuns(state).length - withoutSuperseded(state).length : 0,
-    leaderboard: 0,
-  }[ui.jobList];
-  return count === 0 ? '' : `, ${counted(count, 'superseded save')} hidden`;
+  const { ui } = state;
+  if (ui.jobList === 'leaderboard') return '';
+  const isFiltered = ui.filters[ui.jobList] !== '';
+  const count = isFiltered ? supersededListed(state) : supersededCount(state);
+  return count === 0 ? '' : `, ${counted(count, 'superseded save')} ${isFiltered ? 'among them' : 'hidden'}`;
+}
+
+const supersededCount = (state: AppState): number =>
+  state.ui.jobList === 'jobs' ? supersededIn(state.jobs).size : endedRuns(state).length - runsKept(state).length;
+
+function supersededListed(state: AppState): number {
+  if (state.ui.jobList === 'jobs') {
+    const superseded = supersededIn(state.jobs);
+    return jobsOf(state).filter(({ name }) => superseded.has(name)).length;
+  }
+  const kept = new Set(runsKept(state));
+  return historyOf(state).filter((experiment) => !kept.has(experiment)).length;
 }
 
 const LEADERBOARD_ORDERS: Partial<Record<HistorySort, (a: LeaderboardEntry, b: LeaderboardEntry) => number>> = {

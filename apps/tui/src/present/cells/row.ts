@@ -73,6 +73,16 @@ export function wrapRows(text: string, width: number, { role, indent = 0, hang =
   ];
 }
 
+/** The first `height` rows of a text; "…" after the last whole word says that there is more. */
+export function firstRows(rows: readonly Row[], height: number, width: number): readonly Row[] {
+  if (rows.length <= height || height < 1) return rows.slice(0, Math.max(0, height));
+  const last = rows[height - 1] ?? [];
+  const text = rowText(last);
+  const kept = cellWidth(text) <= width - 2 ? text.trimEnd() : takeCells(text, width - 2).replace(/\s+\S*$/, '');
+  const role = last.at(-1)?.role;
+  return [...rows.slice(0, height - 1), [run(`${kept} …`, role)]];
+}
+
 interface Window {
   from: number;
   to: number;

@@ -25,7 +25,7 @@ export function table<Item>(columns: readonly Column<Item>[], items: readonly It
   const natural = cells.map(({ column, runs }) => ({
     column,
     runs,
-    width: Math.max(cellWidth(column.title), ...runs.map(({ text }) => cellWidth(text))),
+    width: column.cells ?? Math.max(cellWidth(column.title), ...runs.map(({ text }) => cellWidth(text))),
   }));
   const fitted = fitColumns(natural, width);
   return {

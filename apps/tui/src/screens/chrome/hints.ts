@@ -59,6 +59,8 @@ function hintsRow(state: AppState, width: number): Row {
 
 // Keys that change something come before keys that only move.
 const RANKS: Record<string, number> = {
+  // Whoever sees a part of a list must see how to get all of it back.
+  'clear-filter': 1,
   'run-kernel': 1,
   'show-job': 1,
   'into-map': 1,
@@ -76,7 +78,7 @@ const RANKS: Record<string, number> = {
   faulty: 4,
   follow: 5,
   search: 6,
-  'filter-list': 7,
+  'filter-list': 2,
   rerun: 7,
   'edit-source': 7,
 };

@@ -2,7 +2,7 @@
 import { notice } from '../../present/blocks.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import { Outcome, type CodeFrame, type Finding } from '@flashcore/shared/contract';
-import { run, textRow, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
+import { firstRows, run, textRow, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
 import { inputsText } from '../../present/sections/findings.ts';
 import { findingWord } from '../../present/words.ts';
 import { attachedJob } from '../../state/selectors.ts';
@@ -42,11 +42,11 @@ export function findingBody({ finding }: Pick<ShownFinding, 'finding'>, { width,
       run(place),
     ]);
   const on = inputsText(finding);
-  const inputs = on === '' ? [] : wrapRows(`on ${on}`, width, { role: 'dim' }).slice(0, 1);
+  const inputs = on === '' ? [] : firstRows(wrapRows(`on ${on}`, width, { role: 'dim' }), 1, width);
   const wanted = source.length + inputs.length + Math.min(remedy.length, 2);
-  const messageRows = fitted(message, Math.max(1, height - wanted), width);
+  const messageRows = firstRows(message, Math.max(1, height - wanted), width);
   const left = height - messageRows.length - source.length - inputs.length;
-  const remedyRows = fitted(remedy, Math.max(0, Math.min(remedy.length, left)), width);
+  const remedyRows = firstRows(remedy, Math.max(0, Math.min(remedy.length, left)), width);
   const threadRows = threads.slice(0, Math.max(0, left - remedyRows.length));
   const rows = [...messageRows, ...inputs, ...source, ...threadRows, ...remedyRows];
   return [...rows, ...otherSource(finding, { width, height: height - rows.length })].slice(0, height);
@@ -68,11 +68,3 @@ const FRAME_ROLES: Record<FrameLine['kind'], Role> = { around: 'dim', caret: 'ba
 
 export const frameRows = (frame: CodeFrame, width: number): Row[] =>
   frameLines(frame, width).map(({ gutter, text, kind }): Row => [run(gutter, 'dim'), run(text, FRAME_ROLES[kind])]);
-
-/** A text that does not fit ends in "…"; view 1's log has all of it. */
-function fitted(rows: readonly Row[], height: number, width: number): readonly Row[] {
-  if (rows.length <= height) return rows;
-  const last = rows[height - 1] ?? [];
-  const text = last.map((piece) => piece.text).join('');
-  return [...rows.slice(0, height - 1), [run(`${text.slice(0, width - 2).trimEnd()} …`, last.at(-1)?.role)]];
-}

@@ -9,35 +9,26 @@ import { PHASE_WORDS, jobMark, outcomeWord, shortName } from '../../present/word
 import type { AppState } from '../../state/app-state.ts';
 import { sourceMark } from '../../state/chosen.ts';
 import { listTitle } from '../../state/listed-kernel.ts';
-import { hasDuration, jobsOf, waitsSince } from '../../state/selectors.ts';
+import { hasDuration, railJobsOf, waitsSince } from '../../state/selectors.ts';
 import { noAnswerYet } from '../pane/nothing.ts';
 import type { View } from '../pane/view.ts';
 
 const ID_CELLS = 4;
 const LEAST_LABEL = 10;
-const MOST_FILTER_CELLS = 12;
 
 export const jobsRail: View = ({ state }, { width, height }) => {
-  const jobs = jobsOf(state);
-  const filter = state.ui.filters.jobs;
-  if (state.jobs.length === 0) return { title: 'Jobs', body: wrapRows(noJobText(state), width, { role: 'dim' }) };
-  if (jobs.length === 0) {
-    const text = `None of ${counted(state.jobs.length, 'job')} has "${filter}": 6, then Esc, shows all.`;
-    return { title: 'Jobs', body: wrapRows(text, width, { role: 'warn' }) };
-  }
+  const jobs = railJobsOf(state);
+  if (jobs.length === 0) return { title: 'Jobs', body: wrapRows(noJobText(state), width, { role: 'dim' }) };
   return {
     title: 'Jobs',
-    remark:
-      filter === ''
-        ? counted(jobs.length, 'job')
-        : `${jobs.length} of ${counted(state.jobs.length, 'job')}, only "${cutCells(filter, MOST_FILTER_CELLS)}"`,
+    remark: counted(jobs.length, 'job'),
     body: railJobs(jobs, state.attached, height).map((each) => jobRow(state, each, width)),
   };
 };
 
 /** The job in a row of the rail. */
 export const jobInRail = (state: AppState, row: number, height: number): Job | undefined =>
-  railJobs(jobsOf(state), state.attached, height)[row]?.job;
+  railJobs(railJobsOf(state), state.attached, height)[row]?.job;
 
 const noJobText = (state: AppState): string =>
   state.connection === 'connected' ? 'None yet: 7, then Enter, runs a kernel.' : noAnswerYet(state);

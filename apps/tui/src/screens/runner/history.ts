@@ -12,7 +12,7 @@ import {
 } from '../../present/sections/lists.ts';
 import { formatMicroseconds, formatWhen } from '../../present/numbers.ts';
 import { caseColumns, sharedText } from '../../present/sections/case-columns.ts';
-import { run, textRow, wrapRows, BLANK_ROW, type Row, type Run } from '../../present/cells/row.ts';
+import { firstRows, run, textRow, wrapRows, BLANK_ROW, type Row, type Run } from '../../present/cells/row.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
@@ -114,9 +114,9 @@ const historyColumns = (
     cell: ({ job }) => (job === undefined ? '-' : tookText(job, state.now)),
   },
   {
-    title: 'at, UTC',
+    title: 'sent',
     align: 'right',
-    cell: ({ job }) => formatWhen(job?.createTime, state.now),
+    cell: ({ job }) => (job?.createTime === undefined ? '-' : `${formatWhen(job.createTime, state.now)}Z`),
   },
   {
     title: 'why not passed',
@@ -149,28 +149,29 @@ export function historyPane(state: AppState, size: Size): PaneContent {
   const selected = state.ui.selected.jobs;
   const simulated = experiments.some((experiment) => experiment.simulated) ? '; sim: not a GPU time' : '';
   const common = commonShape(experiments) ?? sharedText(experiments.map(shownCase), size.width - OTHER_CELLS);
+  const legend = legendText(state, experiments);
+  const isTall = size.height >= PREVIEW_FROM;
+  const position = `${positionRemark(selected, experiments.length, 'ended job')}${sortRemark(state)}${hiddenText(state)}`;
   return {
     title: common === '' ? title : `${title}  p50 of experiments at ${common}`,
-    remark: `${positionRemark(selected, experiments.length, 'ended job')}${sortRemark(state)}${hiddenText(state)}${pinnedLegend(
-      state,
-      experiments.map(({ job }) => job?.name),
-    )}${championLegend(
-      state,
-      experiments.map(({ job }) => job?.name),
-    )}${sourceLegend(
-      state,
-      experiments.map(({ job }) => job),
-    )}${simulated}`,
-    body: withPreview(state, experiments, size),
+    remark: `${position}${isTall || legend === '' ? '' : `, ${legend}`}${simulated}`,
+    body: withPreview(state, experiments, { size, legend }),
   };
 }
 
-function summaryRows(experiment: ExperimentSummary, width: number): Row[] {
+/** The meaning of the marks that the listed jobs have. */
+function legendText(state: AppState, experiments: readonly ExperimentSummary[]): string {
+  const jobs = experiments.map(({ job }) => job);
+  const names = jobs.map((job) => job?.name);
+  return `${pinnedLegend(state, names)}${championLegend(state, names)}${sourceLegend(state, jobs)}`.replace(/^, /, '');
+}
+
+function summaryRows(experiment: ExperimentSummary, width: number): readonly Row[] {
   const { job } = experiment;
   if (job === undefined) return [];
   const { mark, role } = jobMark(job);
   const text = stateText(job, summaryBeside(job, experiment));
-  return noticeRows({ kind: 'notice', mark, role, text }, width).slice(0, MOST_SUMMARY_ROWS);
+  return firstRows(noticeRows({ kind: 'notice', mark, role, text }, width), MOST_SUMMARY_ROWS, width);
 }
 
 /** The note given when the job was accepted or rejected. */
@@ -190,13 +191,18 @@ const kindRows = ({ job }: ExperimentSummary, now: number): Row[] =>
     : [textRow(`${KIND_WORDS[job.kind]} ${shortName(job.name)}, took ${tookText(job, now)}`, 'dim')];
 
 /** The list, with the results of the experiment under the cursor below it. */
-function withPreview(state: AppState, experiments: readonly ExperimentSummary[], size: Size): Row[] {
+function withPreview(
+  state: AppState,
+  experiments: readonly ExperimentSummary[],
+  { size, legend }: { size: Size; legend: string },
+): Row[] {
   const selected = state.ui.selected.jobs;
   const chosen = experiments[selected];
   const preview =
     chosen === undefined || size.height < PREVIEW_FROM
       ? []
       : [
+          ...(legend === '' ? [] : [BLANK_ROW, ...wrapRows(legend, size.width, { role: 'dim' })]),
           [run('─'.repeat(size.width), 'border')],
           ...summaryRows(chosen, size.width),
           ...noteRows(state, chosen.job, size.width),

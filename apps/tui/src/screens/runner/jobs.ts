@@ -3,7 +3,7 @@ import { JobState, type Job } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { entryOf } from '@flashcore/shared/text';
 import { formatAge } from '../../present/numbers.ts';
-import { BLANK_ROW, run, wrapRows, type Row } from '../../present/cells/row.ts';
+import { BLANK_ROW, firstRows, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { championLegend, championMark, markedJobs, sourceLegend, sourceMark } from '../../state/chosen.ts';
@@ -47,104 +47,121 @@ function jobs(state: AppState, size: Size): PaneContent {
         size,
       ),
     };
-  const columns: Column<Job>[] = [
-    ...(size.width < COMPACT ? [] : [{ title: 'id', cell: ({ name }: Job) => run(shortName(name), 'dim') }]),
-    {
-      title: 'job',
-      cell: (job) =>
-        run(
-          `${jobMark(job).mark} ${placeMark(job, state)}${championMark(state, job.name)}${sourceMark(state, job)}${listTitle(state, job)}`,
-          jobMark(job).role,
-        ),
-      shrinkTo: 16,
-    },
-    // The line below the list names the kind too.
-    { title: 'kind', drop: 6, cell: ({ kind }) => KIND_WORDS[kind] },
-    { title: 'state', drop: 3, cell: (job) => run(jobMark(job).word, jobMark(job).role) },
-    ...(size.width < COMPACT ? [] : summaryColumns(state.now, size.width)),
-  ];
   const selected =
     state.ui.jobList !== 'jobs' ? listed.findIndex(({ name }) => name === state.attached) : state.ui.selected.jobs;
-  const isShown = listed.some(({ name }) => name === state.attached);
   const marked = markedJobs(state).length;
   const chosen = listed[selected];
-  const detail =
-    chosen === undefined || size.height < DETAIL_FROM || state.ui.view !== 'jobs'
-      ? []
-      : jobPreview(state, chosen, size.width);
-  const rows = list(columns, listed, {
+  const isTall = size.height >= DETAIL_FROM && state.ui.view === 'jobs';
+  const detail = !isTall || chosen === undefined ? [] : jobPreview(state, chosen, size);
+  const legend = legendText(state, listed);
+  const legendRows = !isTall || legend === '' ? [] : [BLANK_ROW, ...wrapRows(legend, size.width, { role: 'dim' })];
+  const below = [...legendRows, ...detail];
+  const rows = list(columnsOf(state, size.width), listed, {
     width: size.width,
-    height: size.height - detail.length,
+    height: size.height - below.length,
     selected,
     focused: state.ui.view === 'jobs',
   });
-  const blank = Array.from({ length: size.height - rows.length - detail.length }, () => BLANK_ROW);
-  return {
-    title,
-    remark: `${positionRemark(Math.max(0, selected), listed.length, 'job')}${state.ui.filters.jobs === '' ? '' : `, only "${state.ui.filters.jobs}"`}${isShown ? ', * on screen' : ''}${pinnedLegend(
-      state,
-      listed.map(({ name }) => name),
-    )}${marked > 0 ? `, ${marked} marked` : ''}${state.ui.jobList === 'jobs' ? hiddenText(state) : ''}${championLegend(
-      state,
-      listed.map(({ name }) => name),
-    )}${sourceLegend(state, listed)}${unseenLegend(state, listed)}`,
-    body: [...rows, ...blank, ...detail],
-  };
+  const blank = Array.from({ length: size.height - rows.length - below.length }, () => BLANK_ROW);
+  const remark = [
+    positionRemark(Math.max(0, selected), listed.length, 'job'),
+    state.ui.filters.jobs === '' ? '' : `, only "${state.ui.filters.jobs}"`,
+    marked > 0 ? `, ${marked} marked` : '',
+    state.ui.jobList === 'jobs' ? hiddenText(state) : '',
+    isTall || legend === '' ? '' : `, ${legend}`,
+  ];
+  return { title, remark: remark.join(''), body: [...rows, ...blank, ...below] };
 }
 
+/** The meaning of the marks that the listed jobs have, such as "* on screen, P pinned". */
+function legendText(state: AppState, listed: readonly Job[]): string {
+  const names = listed.map(({ name }) => name);
+  const onScreen = names.some((name) => name === state.attached) ? ', * on screen' : '';
+  return `${onScreen}${pinnedLegend(state, names)}${championLegend(state, names)}${sourceLegend(state, listed)}${unseenLegend(state, listed)}`.replace(
+    /^, /,
+    '',
+  );
+}
+
+/** Cells of the list's cursor and of the gap between two columns. */
+const CURSOR = 2;
+const GAP = 2;
+const CELLS = { id: 8, kind: 10, state: 15, took: 11, submitted: 10 };
+
+/**
+ * Columns of fixed widths, so that none moves or vanishes when a job ends and has a summary. The last one has the room
+ * that is left: the reason why a job failed, so that nobody has to visit every row.
+ */
+function columnsOf(state: AppState, width: number): Column<Job>[] {
+  const nameOf = (job: Job) =>
+    run(
+      `${jobMark(job).mark} ${placeMark(job, state)}${championMark(state, job.name)}${sourceMark(state, job)}${listTitle(state, job)}`,
+      jobMark(job).role,
+    );
+  if (width < COMPACT)
+    return [
+      { title: 'job', cell: nameOf, shrinkTo: 16 },
+      { title: 'state', drop: 3, cell: (job) => run(jobMark(job).word, jobMark(job).role) },
+    ];
+  const isWide = width >= WIDE;
+  const columns: (Column<Job> & { readonly cells: number })[] = [
+    { title: 'id', cells: CELLS.id, cell: ({ name }) => run(shortName(name), 'dim') },
+    { title: 'job', cells: Math.max(LEAST_NAME, Math.floor(width * NAME_SHARE)), cell: nameOf },
+    // The line below the list names the kind too.
+    ...(isWide ? [{ title: 'kind', cells: CELLS.kind, cell: ({ kind }: Job) => KIND_WORDS[kind] }] : []),
+    { title: 'took', cells: CELLS.took, align: 'right', cell: (job) => tookText(job, state.now) },
+    { title: 'submitted', cells: CELLS.submitted, align: 'right', cell: (job) => submittedText(job, state.now) },
+    ...(isWide
+      ? [{ title: 'state', cells: CELLS.state, cell: (job: Job) => run(jobMark(job).word, jobMark(job).role) }]
+      : []),
+  ];
+  const rest = width - CURSOR - columns.reduce((sum, { cells }) => sum + cells + GAP, 0);
+  return [
+    ...columns,
+    isWide
+      ? { title: 'summary', cells: rest, cell: (job) => run(summaryText(job), 'dim') }
+      : { title: 'state', cells: rest, cell: (job) => run(stateText(job), jobMark(job).role) },
+  ];
+}
+
+const LEAST_NAME = 20;
+const NAME_SHARE = 0.27;
+
+const submittedText = ({ createTime }: Job, now: number): string =>
+  createTime === undefined ? '-' : formatAge((now - timestampMs(createTime)) / 1000);
+
 /** The result or current activity of the job under the cursor, at the bottom of the pane. */
-function jobPreview(state: AppState, job: Job, width: number): Row[] {
+function jobPreview(state: AppState, job: Job, { width, height }: Size): Row[] {
   const { now } = state;
-  const created =
-    job.createTime === undefined ? '' : `, submitted ${formatAge((now - timestampMs(job.createTime)) / 1000)}`;
   const { mark, role } = jobMark(job);
   const view = entryOf(state.views, job.name);
   const experiment = state.experiments.find((each) => each.job?.name === job.name);
   const phase = job.state === JobState.RUNNING ? view?.phases.at(-1) : undefined;
-  return [
-    [run('─'.repeat(width), 'border')],
-    ...wrapRows(jobTitle(job), width, { role: 'title' }),
-    ...noticeRows(
-      {
-        kind: 'notice',
-        mark,
-        role,
-        text: stateText(job, job.summary === '' ? KIND_WORDS[job.kind] : summaryBeside(job, experiment)),
-      },
-      width,
-    ).slice(0, MOST_SUMMARY_ROWS),
+  const text = stateText(job, job.summary === '' ? KIND_WORDS[job.kind] : summaryBeside(job, experiment));
+  const summary = noticeRows({ kind: 'notice', mark, role, text }, width);
+  const submitted = job.createTime === undefined ? '' : `, submitted ${submittedText(job, now)}`;
+  const above = [[run('─'.repeat(width), 'border')], ...wrapRows(jobTitle(job), width, { role: 'title' })];
+  const below = [
     ...noteRows(state, job, width),
     ...(phase === undefined || view === undefined ? [] : [phaseRuns(phase, view, now)]),
     ...experimentRows(experiment, width),
-    ...wrapRows(`${KIND_WORDS[job.kind]} ${shortName(job.name)} on ${job.deviceId || 'its device'}${created}`, width, {
-      role: 'dim',
-      hang: 2,
-    }),
+    ...wrapRows(
+      `${KIND_WORDS[job.kind]} ${shortName(job.name)} on ${job.deviceId || 'its device'}${submitted}`,
+      width,
+      {
+        role: 'dim',
+        hang: 2,
+      },
+    ),
   ];
+  const room = Math.floor(height * PREVIEW_SHARE) - above.length - below.length;
+  return [...above, ...firstRows(summary, Math.max(LEAST_SUMMARY_ROWS, room), width), ...below];
 }
 
-const MOST_SUMMARY_ROWS = 4;
-
-/** A summary says more than when a job was submitted and of what kind it is. */
-const LEAST_SUMMARY = { narrow: 24, wide: 48 };
+/** The share of the pane that a long summary may take with what is above and below it. */
+const PREVIEW_SHARE = 0.5;
+const LEAST_SUMMARY_ROWS = 4;
 const WIDE = 100;
-
-const summaryColumns = (now: number, width: number): Column<Job>[] => [
-  { title: 'took', align: 'right', drop: 4, cell: (job) => tookText(job, now) },
-  {
-    title: 'submitted',
-    align: 'right',
-    drop: 5,
-    cell: ({ createTime }) => (createTime === undefined ? '-' : formatAge((now - timestampMs(createTime)) / 1000)),
-  },
-  // Says why a job failed, so that nobody has to visit every row.
-  {
-    title: 'summary',
-    drop: 2,
-    cell: (job) => run(summaryText(job), 'dim'),
-    shrinkTo: width < WIDE ? LEAST_SUMMARY.narrow : LEAST_SUMMARY.wide,
-  },
-];
 
 /** `+` for a marked job, `*` for the job on the screen, `P` for the pinned one, `•` for one that ended meanwhile. */
 function placeMark(job: Job, state: AppState): string {
