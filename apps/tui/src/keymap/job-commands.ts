@@ -4,7 +4,6 @@ import { JOB_LISTS, type AppState } from '../state/app-state.ts';
 import {
   cancellableJob,
   chosenJob,
-  folderShown,
   hasRun,
   inJobList,
   inJobs,
@@ -124,6 +123,14 @@ const WIDE = 100;
 /** In 7 the cursor is on one kernel, and these keys act on that of the job on the screen: its name, if it fits. */
 const namedIn7 = (state: AppState, kernelId = ''): string =>
   inKernels(state) && state.ui.columns >= WIDE && kernelId !== '' ? ` ${kernelId}` : '';
+
+/** In 7, only a folder of the user is there to be edited; of other kernels, e opens the source. */
+function editHint(state: AppState): string {
+  if (hasLines(state)) return 'edit';
+  if (!inKernels(state)) return '';
+  const kernel = selectedKernel(state);
+  return kernel?.folder !== undefined && kernel.isExample !== true ? 'edit' : 'source';
+}
 
 export const JOB_COMMANDS = [
   {
@@ -335,7 +342,7 @@ export const JOB_COMMANDS = [
     keys: ['e'],
     group: 'jobs',
     help: 'Edit the source at the error; in 4 the hot line',
-    hint: (state) => (hasLines(state) || (inKernels(state) && folderShown(state) !== undefined) ? 'edit' : ''),
+    hint: editHint,
     when: (state) => sourceTarget(state) !== undefined,
     whyNot: 'There is no source to edit: no job is shown',
   },

@@ -24,7 +24,8 @@ import { pressInForm } from './form-keys.ts';
 import type { KeyContext, Handler, HandlersOf } from './handler.ts';
 import { JOB_HANDLERS, MARK_HANDLERS } from './job-keys.ts';
 import { editedText, keyNames, typedCharacter } from './key-name.ts';
-import { WATCH_LABEL } from '../state/selectors.ts';
+import { kernelKey } from '../state/listed-kernel.ts';
+import { WATCH_LABEL, selectedKernel } from '../state/selectors.ts';
 import { completeFolder, expandHome } from '../watch/complete-path.ts';
 import { isFolder } from '../watch/follow-source.ts';
 import { MOVE_HANDLERS } from './move-keys.ts';
@@ -246,7 +247,13 @@ async function makeKernel(overlay: OverlayOf<'new-kernel'>, context: KeyContext)
     if (store.state.ui.kernelList !== 'kernels') store.dispatch({ type: 'kernel-list', list: 'kernels' });
     store.dispatch({ type: 'kernel-chosen', key: folder });
     const made = `${folder} is your copy of ${path.basename(from)}`;
-    store.dispatch({ type: 'notice', text: `${made}: e edits it, Enter runs it, W runs every save`, tone: 'info' });
+    const chosen = selectedKernel(store.state);
+    // The keys act on the row under the cursor, so they are offered only if that is the copy.
+    const next =
+      chosen && kernelKey(chosen) === folder
+        ? 'e edits it, Enter runs it, W runs every save'
+        : `7 does not list it yet, fa-tui run ${folder} runs it`;
+    store.dispatch({ type: 'notice', text: `${made}: ${next}`, tone: 'info' });
   } catch (error) {
     store.dispatch({ type: 'overlay', overlay: { ...overlay, problem: errorText(error) } });
   }

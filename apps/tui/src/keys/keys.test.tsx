@@ -298,7 +298,7 @@ test('N in view 7 makes a copy under the typed name and moves the cursor to it; 
   terminal.onNewKernel((name, from) => {
     if (name === 'bad') return Promise.reject(new Error('bad exists already: give another name'));
     made.push([name, from]);
-    return Promise.resolve('/work of mine/good');
+    return Promise.resolve(listFolder('good'));
   });
   await terminal.press('7j');
   await terminal.press('Nbad\r');
@@ -308,6 +308,63 @@ test('N in view 7 makes a copy under the typed name and moves the cursor to it; 
   expect([made, ui().overlay]).toEqual([[['good', 'fa_v2_wmma']], undefined]);
   expect(terminal.store.state.commandLog.at(-1)?.text).toBe('fa-tui new good --from fa_v2_wmma');
   expect(terminal.store.state.notice?.text).toMatch(/^\/work of mine\/good is your copy of fa_v2_wmma: e edits it/);
+});
+
+/** Makes the runner list a kernel in a folder. */
+function listFolder(kernelId: string): string {
+  const folder = `/work of mine/${kernelId}`;
+  const { listKernels } = terminal.runner;
+  Object.assign(terminal.runner, {
+    listKernels: async (request?: Parameters<typeof listKernels>[0]) => {
+      const answer = await listKernels(request);
+      return { ...answer, kernels: [{ ...create(KernelSchema, { kernelId }), folder }, ...answer.kernels] };
+    },
+  });
+  return folder;
+}
+
+test('N removes a filter that hides the copy, so that the keys which the message names act on the copy', async () => {
+  terminal.onNewKernel(() => Promise.resolve(listFolder('good')));
+  await terminal.press('7/v2\r');
+  await terminal.press('Ngood\r');
+  expect([ui().filters.kernels, kernelsOf(terminal.store.state)[ui().selected.kernels]?.kernelId]).toEqual([
+    '',
+    'good',
+  ]);
+  await terminal.press('\r');
+  expect(ui().overlay).toMatchObject({ kind: 'form', form: { kernel: { kernelId: 'good' } } });
+});
+
+test('the message after N offers no keys while view 7 does not list the copy', async () => {
+  terminal.onNewKernel(() => Promise.resolve('/work of mine/other'));
+  await terminal.press('7Nother\r');
+  expect(terminal.store.state.notice?.text).toBe(
+    '/work of mine/other is your copy of fa_v1_baseline: 7 does not list it yet, fa-tui run /work of mine/other runs it',
+  );
+});
+
+test('the bar of view 7 says run for a kernel that never ran, and source for one that is not yours', async () => {
+  const bar = async () => (await terminal.screen()).split('\n').at(-1);
+  await terminal.resize(160, 40);
+  await terminal.press('7gj');
+  expect(await bar()).toMatch(/r rerun fa_v2_wmma .*e source/);
+  await terminal.press('j');
+  expect(await bar()).toMatch(/r run flashcore_v5 /);
+  listFolder('good');
+  await terminal.press('F');
+  await expect.poll(() => terminal.store.state.kernels[0]?.kernelId).toBe('good');
+  await terminal.press('g');
+  expect(await bar()).toMatch(/r run good .*e edit/);
+  await terminal.resize(80, 24);
+  expect(await bar()).toMatch(/e edit/);
+});
+
+test('r in view 7 whose filter has no hit says so, and nothing of a kernel that is not listed', async () => {
+  await terminal.press('7/gqa_rows\rr');
+  expect([terminal.store.state.notice?.text, terminal.runner.started]).toEqual([
+    'No kernel has "gqa_rows": Esc shows all',
+    [],
+  ]);
 });
 
 test('N on a problem copies its first kernel, and shows the copy among the kernels', async () => {
@@ -974,6 +1031,7 @@ test('the key t in view 7 shows the problems; Enter opens a definition, and Ente
   expect(await terminal.screen()).toMatch(/▸ my_norm +rows N groups .* 4 +1 /);
   await terminal.press(raw('enter'));
   expect(await terminal.screen()).toMatch(/7 Problem my_norm [^]*groups +1 +groups of columns[^]*G +in +\[rows, N\]/);
+  expect(await terminal.screen()).toMatch(/The list of kernels has my_norm_v1 once a run of it was started/);
   // The only kernel of the problem is in a folder that this session does not read.
   await terminal.press(raw('enter'));
   expect(terminal.store.state.ui.overlay).toBeUndefined();

@@ -26,9 +26,9 @@ launches: [{ entry: k, grid: [1, 1, 1], block: [32, 1, 1], arguments: [Q, K, V, 
 
 const listed = async (): Promise<string[]> => (await own().list()).kernels.map(({ kernelId }) => kernelId);
 
-test('lists the folders that ran, each once, the latest first', async () => {
+test('lists the folders that ran, each once, by id, so that a run does not move its row', async () => {
   const [a, b] = [kernelFolder('a'), kernelFolder('b')];
-  for (const folder of [a, b, `${b}/`, a]) own().remember(folder);
+  for (const folder of [a, b, a, `${b}/`]) own().remember(folder);
   expect((await own().list()).kernels).toMatchObject([
     { kernelId: 'a', title: 'a of mine', folder: a },
     { kernelId: 'b', title: 'b of mine', folder: b },
@@ -56,7 +56,7 @@ test('an example of the installation is marked as one, and the own folders come 
 
 test('lists only the latest twenty folders', async () => {
   for (let index = 1; index <= 25; ++index) own().remember(kernelFolder(`k${index}`));
-  expect(await listed()).toEqual(Array.from({ length: 20 }, (_, index) => `k${25 - index}`));
+  expect(await listed()).toEqual(Array.from({ length: 20 }, (_, index) => `k${6 + index}`));
 });
 
 test('a damaged list is set aside and reported', async () => {

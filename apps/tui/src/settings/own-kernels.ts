@@ -1,4 +1,4 @@
-/** The list of the user's own kernel folders that fa-tui has sent to a runner, the latest first. */
+/** The list of the user's own kernel folders that fa-tui has sent to a runner. */
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
@@ -9,6 +9,7 @@ import * as z from 'zod';
 import type { KernelFolders, ListedKernel } from '../state/listed-kernel.ts';
 import { StateFile } from './state-file.ts';
 
+/** The folders that ran last are kept. */
 const MOST_FOLDERS = 20;
 
 const CONTENT = z.object({ folders: z.array(z.string()) });
@@ -36,11 +37,7 @@ export class OwnKernels implements KernelFolders {
     const { content, problem } = this.#state.read();
     const folders = content.folders.filter((folder) => existsSync(path.join(folder, MANIFEST_FILE)));
     const kernels = await Promise.all(folders.map((folder) => this.#kernelIn(folder)));
-    // The user's own come first.
-    return {
-      kernels: kernels.toSorted((a, b) => Number(a.isExample ?? false) - Number(b.isExample ?? false)),
-      problem,
-    };
+    return { kernels: kernels.toSorted(inListOrder), problem };
   };
 
   readonly remember = (folder: string): string | undefined => {
@@ -73,6 +70,12 @@ export class OwnKernels implements KernelFolders {
     return kernel;
   }
 }
+
+/** The user's own come first, then examples; each by id, because a run must not move the row under the cursor. */
+const inListOrder = (a: ListedKernel, b: ListedKernel): number =>
+  Number(a.isExample ?? false) - Number(b.isExample ?? false) ||
+  a.kernelId.localeCompare(b.kernelId, 'en', { numeric: true }) ||
+  (a.folder ?? '').localeCompare(b.folder ?? '');
 
 interface KnownFolder {
   readonly kernel: ListedKernel;

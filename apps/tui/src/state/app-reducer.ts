@@ -135,10 +135,8 @@ export function reduce(state: AppState, action: Action): AppState {
       return withUi(state, { kernelSort: action.sort, selected: { ...state.ui.selected, kernels: 0 } });
     case 'list-filter':
       return withFilter(state, action.list, action.text);
-    case 'kernel-chosen': {
-      const place = kernelsOf(state).findIndex((kernel) => kernelKey(kernel) === action.key);
-      return place < 0 ? state : withUi(state, { detail: 0, selected: { ...state.ui.selected, kernels: place } });
-    }
+    case 'kernel-chosen':
+      return withKernelChosen(state, action.key);
     case 'notice':
       return { ...state, notice: { text: action.text, tone: action.tone, time: state.now, about: action.about } };
     case 'command':
@@ -254,6 +252,14 @@ function withFilter(state: AppState, list: FilteredList, text: string): AppState
   const chosen = ROW_NAMES[list](state)[state.ui.selected[view]];
   const place = chosen === undefined ? -1 : ROW_NAMES[list](next).indexOf(chosen);
   return clampSelections(place < 0 ? next : withUi(next, { selected: { ...next.ui.selected, [view]: place } }));
+}
+
+/** Moves the cursor of view 7 to a kernel. A filter that hides the kernel is removed. */
+function withKernelChosen(state: AppState, key: string): AppState {
+  const placeIn = (of: AppState): number => kernelsOf(of).findIndex((kernel) => kernelKey(kernel) === key);
+  const shown = placeIn(state) < 0 ? withFilter(state, 'kernels', '') : state;
+  const place = placeIn(shown);
+  return place < 0 ? state : withUi(shown, { detail: 0, selected: { ...shown.ui.selected, kernels: place } });
 }
 
 /** Keeps the cursor on its kernel when a folder is listed above it. */

@@ -14,7 +14,7 @@ export type ListedKernel = Kernel & {
 
 /** The user's own kernel folders that fa-tui knows. */
 export interface KernelFolders {
-  /** Folders that still exist, the latest first. `problem` is a message about a list that cannot be read. */
+  /** Folders that still exist, in an order that no run changes. `problem`: the list cannot be read. */
   readonly list: () => Promise<{ readonly kernels: readonly ListedKernel[]; readonly problem?: string | undefined }>;
   /** Puts a folder at the top of the list. Returns a message if the list cannot be written. */
   readonly remember: (folder: string) => string | undefined;

@@ -80,5 +80,5 @@ const RANKS: Record<string, number> = {
   search: 6,
   'filter-list': 2,
   rerun: 7,
-  'edit-source': 7,
+  'edit-source': 3,
 };

@@ -52,9 +52,7 @@ test('without a connection, the history does not say that no job has ended', () 
 
 test('a shape that all times share is in the title; otherwise it has a column, which is never dropped', () => {
   expect(shownFor('1x4x128x64', '', '1x4x128x64')[0]).toBe('6 History  p50 of experiments at 1x4x128x64');
-  expect(shownFor('1x4x128x64', '2x8x512x64')).toEqual([
-    ...['6 History', 'id', 'job', 'shape', 'p50 hot', 'sent'],
-  ]);
+  expect(shownFor('1x4x128x64', '2x8x512x64')).toEqual([...['6 History', 'id', 'job', 'shape', 'p50 hot', 'sent']]);
   expect(shownFor('1x4x128x64', '16x16x16384x128c')).toEqual([
     ...['6 History', 'id', 'job', 'shape', 'p50 hot', 'sent'],
   ]);

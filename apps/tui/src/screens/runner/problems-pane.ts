@@ -1,6 +1,7 @@
 /** View 7 while it shows problems: what kernels can compute, with the definition of the selected problem. */
 import { blockRows } from '../../present/cells/cells-painter.ts';
 import { run, wrapRows, type Row } from '../../present/cells/row.ts';
+import { notice, type Block } from '../../present/blocks.ts';
 import { counted } from '../../present/numbers.ts';
 import type { Column } from '../../present/cells/table.ts';
 import { caseCount, dtypesOf, problemBlocks, type ListedProblem } from '../../present/sections/problem.ts';
@@ -56,10 +57,7 @@ export function problemsPane(state: AppState, { width, height }: Size): PaneCont
   const selected = ui.selected.kernels;
   const chosen = problems[Math.min(selected, problems.length - 1)]!;
   const definition = (size: Size): Row[] =>
-    pageOf(blockRows(problemBlocks(withRunners(state, chosen), championsOf(state, chosen.id)), size.width), {
-      height: size.height,
-      page: ui.detail,
-    });
+    pageOf(blockRows(definitionBlocks(state, chosen), size.width), { height: size.height, page: ui.detail });
   const position = positionRemark(selected, problems.length, 'problem');
   if (ui.kernelList === 'definition')
     return {
@@ -95,6 +93,17 @@ function notListedText(state: AppState): string {
   const listed = new Set(state.kernels.map(({ kernelId }) => kernelId));
   const others = (state.problems ?? []).flatMap(({ kernels }) => kernels).filter(({ id }) => !listed.has(id));
   return others.length === 0 ? '' : `, ${counted(others.length, 'kernel')} only here`;
+}
+
+/** The definition, which also says why the list of kernels lacks some of the problem's. */
+function definitionBlocks(state: AppState, chosen: ListedProblem): Block[] {
+  const [title, about, ...rest] = problemBlocks(withRunners(state, chosen), championsOf(state, chosen.id));
+  const listed = new Set(state.kernels.map(({ kernelId }) => kernelId));
+  const others = chosen.kernels.filter(({ id }) => !listed.has(id)).map(({ id }) => id);
+  const why = `The list of kernels has ${others.join(', ')} once a run of ${others.length === 1 ? 'it' : 'them'} was started: Enter opens the form`;
+  return [title, about, ...(others.length === 0 ? [] : [notice(why, 'dim')]), ...rest].filter(
+    (block) => block !== undefined,
+  );
 }
 
 /** The problem with the runner's kernels along with the listed ones. */
