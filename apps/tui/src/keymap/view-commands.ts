@@ -8,7 +8,7 @@ import { headCount, selectedMap } from '../state/error-map.ts';
 import { inKernels, selectedVariant } from '../state/chosen.ts';
 import { hasNotes } from '../state/listed-kernel.ts';
 import { attachedJob, hasLines, selectedKernel, shownVariant, variantsOf } from '../state/selectors.ts';
-import { shownFinding, listingFiles, openListing } from '../state/source-place.ts';
+import { hotFigure, shownFinding, listingFiles, openListing } from '../state/source-place.ts';
 import type { CommandRow } from './command.ts';
 
 const VIEW_HELP: Record<ViewId, string> = {
@@ -176,7 +176,7 @@ export const LATENCY_COMMANDS = [
     keys: ['H'],
     group: 'views',
     help: 'In 4: jump to the hottest source line',
-    hint: 'hottest line',
+    hint: (state) => `most ${hotFigure(state)}`,
     when: (state) => hasLines(state) || openListing(state) !== undefined,
     whyNot: 'No source line has figures: a profile counts them on the emulator; 4 shows them',
   },

@@ -530,6 +530,25 @@ test('the key s in view 4 sorts the lines with the largest figure first and scro
   );
 });
 
+test('H in view 4 jumps to the line that the verdict names, and the bar of a small terminal has the keys of the view', async () => {
+  show(modelledEvents('bank_conflict_32way'));
+  await terminal.resize(80, 24);
+  await terminal.press('4');
+  const top = await terminal.screen();
+  const [, named] = /bound by shared memory[^]*?line\s+(\d+)/.exec(top.replaceAll(/[│\n]/g, ' ')) ?? [];
+  expect(top.split('\n').at(-1)).toMatch(/H most wavefronts .*s sort {2}e edit/);
+  await terminal.press('H');
+  expect(await terminal.screen()).toMatch(new RegExp(`▸ ${named} `));
+});
+
+test('at another width, view 4 begins at its verdict, because its rows have changed', async () => {
+  show(modelledEvents('bank_conflict_32way'));
+  await terminal.press('4H');
+  expect(ui().selected.profile).toBeGreaterThan(0);
+  await terminal.resize(80, 24);
+  expect(await terminal.screen()).toMatch(/bound by shared memory/);
+});
+
 test('the column names stay in place while the source lines scroll', async () => {
   show(modelledEvents('bank_conflict_32way'));
   await terminal.resize(80, 24);

@@ -396,8 +396,11 @@ type UiAction = Extract<
 function reduceUi(state: AppState, action: UiAction): Partial<UiState> {
   const { ui } = state;
   switch (action.type) {
-    case 'resize':
-      return { columns: action.columns, rows: action.rows };
+    case 'resize': {
+      // Lines wrap at another width, so the row to which view 4 was scrolled has another content.
+      const profile = action.columns === ui.columns ? ui.selected.profile : 0;
+      return { columns: action.columns, rows: action.rows, selected: { ...ui.selected, profile } };
+    }
     case 'show':
       return { view: action.view, detail: 0, mapCursor: undefined };
     case 'next-view':

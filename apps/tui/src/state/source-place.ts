@@ -14,7 +14,7 @@ import type { AppState } from './app-state.ts';
 import { jobInHand } from './chosen.ts';
 import { sourcesOf } from './pinned.ts';
 import type { VariantView } from './job-view.ts';
-import { hottestLine, shownLines } from '../present/sections/lines.ts';
+import { hotBy, hottestLine, shownLines, type HotBy } from '../present/sections/lines.ts';
 import { attachedJob, hasLines, selectedKernel, shownVariant, variantsOf } from './selectors.ts';
 
 export interface SourceTarget {
@@ -137,9 +137,15 @@ function profiledLine(state: AppState): Place | undefined {
     chosen ??
     hottestLine(
       shownLines(profile).flatMap(({ lines }) => lines),
-      state.ui.lineSort,
+      hotBy(profile, state.ui.lineSort),
     )?.line;
   return place && { file: place.file, line: place.line, column: 0 };
+}
+
+/** The figure by which view 4 marks a line as the hottest. */
+export function hotFigure(state: AppState): HotBy {
+  const profile = shownVariant(state)?.profile;
+  return profile === undefined ? 'instructions' : hotBy(profile, state.ui.lineSort);
 }
 
 /** The place of the finding that the user moved to. */

@@ -7,7 +7,7 @@ import { plainLines } from '../plain/plain-painter.ts';
 import { PLAIN } from '../../testing/result-fixtures.ts';
 import { jobBlocks } from './job.ts';
 import { LINE_SORTS } from '../../state/app-state.ts';
-import { hottestLine, lineColumns, shownLines } from './lines.ts';
+import { hotBy, hottestLine, lineColumns, oneLineText, shownLines } from './lines.ts';
 
 const FILE = `${measuredFolder('emulator-2026-11-22')}/profile.bank_conflict_32way.json`;
 const { job, result } = fromJson(GetJobResponseSchema, JSON.parse(readFileSync(FILE, 'utf8')) as JsonValue);
@@ -42,16 +42,51 @@ test('lines are compared with the same lines of another job, wherever an edit ha
   expect(lineColumns(lines).map(({ title }) => title)).not.toContain('to pinned');
 });
 
+test('the lines of two different kernels are not compared', () => {
+  const profile = (...texts: string[]) =>
+    create(ProfileResultSchema, { lines: texts.map((text, line) => ({ line, text, instructions: 9n })) });
+  const now = profile('load(a);', 'mma(a, b);', 'store(c);');
+  const titles = (before: typeof now) =>
+    lineColumns(
+      shownLines(now).flatMap((file) => file.lines),
+      before,
+    ).map(({ title }) => title);
+  expect(titles(profile('load(a);', 'for (;;) {', '}'))).not.toContain('to pinned');
+  expect(titles(profile('load(a);', 'mma(a, b);', '}'))).toContain('to pinned');
+});
+
+const BOUND = create(ProfileResultSchema, {
+  lines: [
+    { line: 1, instructions: 9n, specialInstructions: 1n },
+    { line: 2, instructions: 2n, specialInstructions: 7n, globalSectors: 8n },
+    { line: 3, instructions: 3n, tensorInstructions: 4n, sharedWavefronts: 5n },
+  ],
+});
+const hottestOf = (bottleneck: string, sort: (typeof LINE_SORTS)[number] = 'line') => {
+  const lines = shownLines(BOUND).flatMap((file) => file.lines);
+  return hottestLine(lines, hotBy({ ...BOUND, bottleneck }, sort))?.line.line;
+};
+
 test('the hottest line has the largest figure of the order shown', () => {
-  const lines = shownLines(
+  const hottest = LINE_SORTS.map((sort) => [sort, hottestOf('', sort)]);
+  expect(Object.fromEntries(hottest)).toMatchObject({ line: 1, instructions: 1, tensor: 3, special: 2 });
+});
+
+test('in the order of the file, the hottest line is the one that the bottleneck names', () => {
+  const bound = ['instruction issue: its', 'shared memory: its', 'L1 cache: its', 'special functions: its'];
+  expect(bound.map((bottleneck) => hottestOf(bottleneck))).toEqual([1, 3, 2, 2]);
+  expect(['tensor cores: the', 'device memory: moving'].map((bottleneck) => hottestOf(bottleneck))).toEqual([3, 2]);
+  expect(hottestOf('shared memory: its', 'special')).toBe(2);
+});
+
+test('if one line has almost all instructions, the rule for the code of headers is given', () => {
+  const profile = (share: bigint) =>
     create(ProfileResultSchema, {
       lines: [
-        { line: 1, instructions: 9n, specialInstructions: 1n },
-        { line: 2, instructions: 2n, specialInstructions: 7n },
-        { line: 3, instructions: 3n, tensorInstructions: 4n },
+        { file: 'k.cu', line: 43, instructions: share },
+        { file: 'k.cu', line: 44, instructions: 100n - share },
       ],
-    }),
-  ).flatMap((file) => file.lines);
-  const hottest = LINE_SORTS.map((sort) => [sort, hottestLine(lines, sort)?.line.line]);
-  expect(Object.fromEntries(hottest)).toMatchObject({ line: 1, instructions: 1, tensor: 3, special: 2 });
+    });
+  expect(oneLineText(profile(99n))).toMatch(/^Line 43 of k\.cu stands for the functions of headers/);
+  expect(oneLineText(profile(90n))).toBe('');
 });

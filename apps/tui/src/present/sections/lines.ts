@@ -49,25 +49,33 @@ const COLUMNS: readonly Column<ShownLine>[] = [
 /** Leaves out columns that have no figure for any line. `before` is another profile to compare each line with. */
 export function lineColumns(lines: readonly ShownLine[], before?: ProfileResult): Column<ShownLine>[] {
   const [line, instructions, ...others] = COLUMNS;
-  const all = before === undefined ? COLUMNS : [line!, instructions!, changeColumn(lines, before), ...others];
+  const change = before && changeColumn(lines, before);
+  const all = change === undefined ? COLUMNS : [line!, instructions!, change, ...others];
   return all.filter(({ cell }) => lines.some((shown) => textOf(cell(shown)) !== ''));
 }
 
+/** Least share of lines that two versions of a source have in common; two different kernels have less. */
+const LEAST_COMMON = 0.5;
+
 /**
  * Each line's instructions compared with those of the same line in `before`. Lines are paired by their text, because an
- * edit above changes their numbers; lines with the same text are paired in order.
+ * edit above changes their numbers; lines with the same text are paired in order. Undefined if most lines have no pair,
+ * because the sources are then those of different kernels.
  */
-function changeColumn(lines: readonly ShownLine[], before: ProfileResult): Column<ShownLine> {
+function changeColumn(lines: readonly ShownLine[], before: ProfileResult): Column<ShownLine> | undefined {
   const counts = Map.groupBy(before.lines, ({ text }) => text.trim());
   const occurrences = new Map<string, number>();
   const changes = new Map<LineProfile, Piece>();
+  let common = 0;
   for (const { line } of lines.toSorted((a, b) => a.line.line - b.line.line)) {
     const text = line.text.trim();
     const index = occurrences.get(text) ?? 0;
     occurrences.set(text, index + 1);
     const then = Number(counts.get(text)?.[index]?.instructions ?? 0n);
+    if (then > 0) common += 1;
     changes.set(line, changePiece(Number(line.instructions), then));
   }
+  if (common < LEAST_COMMON * lines.length) return undefined;
   return { title: 'to pinned', align: 'right', drop: 1, cell: ({ line }) => changes.get(line) ?? '' };
 }
 
@@ -94,12 +102,12 @@ export function shownLines({ lines }: ProfileResult): { file: string; lines: Sho
 
 /** Figures that lines can be sorted by. */
 const AMOUNTS = {
-  instructions: ({ line }: ShownLine) => line.instructions,
-  conflicts: ({ line }: ShownLine) => line.bankConflicts,
-  wavefronts: ({ line }: ShownLine) => line.sharedWavefronts,
-  sectors: ({ line }: ShownLine) => line.globalSectors,
-  tensor: ({ line }: ShownLine) => line.tensorInstructions,
-  special: ({ line }: ShownLine) => line.specialInstructions,
+  instructions: ({ line }: Pick<ShownLine, 'line'>) => line.instructions,
+  conflicts: ({ line }: Pick<ShownLine, 'line'>) => line.bankConflicts,
+  wavefronts: ({ line }: Pick<ShownLine, 'line'>) => line.sharedWavefronts,
+  sectors: ({ line }: Pick<ShownLine, 'line'>) => line.globalSectors,
+  tensor: ({ line }: Pick<ShownLine, 'line'>) => line.tensorInstructions,
+  special: ({ line }: Pick<ShownLine, 'line'>) => line.specialInstructions,
 };
 
 type Sort = 'line' | keyof typeof AMOUNTS;
@@ -111,12 +119,44 @@ export function sortedLines<Line extends ShownLine>(lines: readonly Line[], sort
   return lines.toSorted((a, b) => Number(amountOf(b) - amountOf(a)));
 }
 
+/** The figures by which a line is the hottest. */
+export type HotBy = keyof typeof AMOUNTS;
+
+/** What the units that bound a kernel count, by the first words of a profile's bottleneck. */
+const UNIT_FIGURES: readonly (readonly [unit: string, figure: HotBy])[] = [
+  ['shared memory', 'wavefronts'],
+  ['L1 cache', 'sectors'],
+  ['device memory', 'sectors'],
+  ['special functions', 'special'],
+  ['tensor cores', 'tensor'],
+];
+
 /**
- * The line with the largest figure of the order shown. In the order of the file, it is the line with the most
- * instructions.
+ * The figure of the order shown. In the order of the file it is what the unit that bounds the kernel counts, so that
+ * the hottest line is the one that the bottleneck names.
  */
-export const hottestLine = (lines: readonly ShownLine[], sort: Sort = 'line'): ShownLine | undefined =>
-  sortedLines(lines, sort === 'line' ? 'instructions' : sort)[0];
+export function hotBy({ bottleneck = '', lines }: Pick<ProfileResult, 'bottleneck' | 'lines'>, sort: Sort): HotBy {
+  if (sort !== 'line') return sort;
+  const [, figure = 'instructions'] = UNIT_FIGURES.find(([unit]) => bottleneck.startsWith(unit)) ?? [];
+  return lines.some((line) => AMOUNTS[figure]({ line }) > 0n) ? figure : 'instructions';
+}
+
+export const hottestLine = (lines: readonly ShownLine[], by: HotBy): ShownLine | undefined => sortedLines(lines, by)[0];
+
+const ALMOST_ALL = 0.95;
+
+/**
+ * The rule by which one line has almost all instructions; empty if none has. Then the kernel's own file only calls a
+ * function of a header.
+ */
+export function oneLineText(profile: ProfileResult): string {
+  const only = shownLines(profile)
+    .flatMap(({ lines }) => lines)
+    .find(({ share }) => share > ALMOST_ALL);
+  if (only === undefined) return '';
+  const { line, file } = only.line;
+  return `Line ${line} of ${file} stands for the functions of headers that it calls: their code counts for the call; i shows it`;
+}
 
 export const linesTitle = (
   file: string,

@@ -4,8 +4,16 @@ import { LineProfileSchema, type InstructionListing } from '@flashcore/shared/co
 import { formatCount, formatPercent } from '../../present/numbers.ts';
 import { BLANK_ROW, fitRow, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
-import { hottestLine, lineColumns, shownLines, sortedLines, type ShownLine } from '../../present/sections/lines.ts';
-import type { AppState, LineSort } from '../../state/app-state.ts';
+import {
+  hotBy,
+  hottestLine,
+  lineColumns,
+  shownLines,
+  sortedLines,
+  type HotBy,
+  type ShownLine,
+} from '../../present/sections/lines.ts';
+import type { AppState } from '../../state/app-state.ts';
 import { shownVariant } from '../../state/selectors.ts';
 import { list } from '../pane/list.ts';
 import { beside, type PaneContent, type Size } from '../pane/view.ts';
@@ -57,13 +65,15 @@ export function listedLines(state: AppState): readonly ListedLine[] {
 export function selectedListed(state: AppState, lines: readonly ListedLine[]): number {
   const { listedPlace } = state.ui;
   const chosen = listedPlace === undefined ? -1 : lines.findIndex(({ line }) => isAt(line, listedPlace));
-  return chosen >= 0 ? chosen : hottestListed(lines, state.ui.lineSort);
+  const profile = shownVariant(state)?.profile;
+  if (chosen >= 0 || profile === undefined) return Math.max(0, chosen);
+  return hottestListed(lines, hotBy(profile, state.ui.lineSort));
 }
 
 /** Without counts, the line with the most instructions in the code. */
-function hottestListed(lines: readonly ListedLine[], sort: LineSort): number {
+function hottestListed(lines: readonly ListedLine[], by: HotBy): number {
   const hottest = lines.some(({ share }) => share > 0)
-    ? hottestLine(lines, sort)
+    ? hottestLine(lines, by)
     : lines.toSorted((a, b) => b.count - a.count)[0];
   return Math.max(
     0,

@@ -12,7 +12,16 @@ import {
 import { labelledBars } from '../../present/cells/bars.ts';
 import { inParts, isLaunched, ENTRY_COLUMNS } from '../../present/sections/build.ts';
 import { boundText, estimateText, launchText } from '../../present/sections/counters.ts';
-import { hottestLine, lineColumns, linesTitle, shownLines, sortedLines } from '../../present/sections/lines.ts';
+import {
+  type HotBy,
+  hotBy,
+  hottestLine,
+  lineColumns,
+  linesTitle,
+  oneLineText,
+  shownLines,
+  sortedLines,
+} from '../../present/sections/lines.ts';
 import { familyBars, stallBars } from '../../present/plots/job-plots.ts';
 import { formatNumber, formatSeconds, formatPercent } from '../../present/numbers.ts';
 import { BLANK_ROW, rowWidth, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
@@ -144,8 +153,9 @@ function lineTables(state: AppState, width: number): LineTable[] {
 /** Row of the hottest line in the order shown; undefined if no line has counters. */
 export function hottestRow(state: AppState, width: number): number | undefined {
   const tables = lineTables(state, width);
+  const profile = shownVariant(state)?.profile;
   const all = tables.flatMap(({ lines }) => lines);
-  const hottest = hottestLine(all, state.ui.lineSort);
+  const hottest = profile && hottestLine(all, hotBy(profile, state.ui.lineSort));
   const table = tables.find(({ lines }) => lines.some(({ line }) => line === hottest?.line));
   return table && table.first + table.lines.findIndex(({ line }) => line === hottest?.line);
 }
@@ -162,9 +172,10 @@ interface LinesLook {
 /** The source with its hot lines, like the source page of a profiler. */
 function lineRows(profile: ProfileResult, { sort, width, before }: LinesLook): Row[] {
   const all = shownLines(profile);
+  const by = hotBy(profile, sort);
   const hottest = hottestLine(
     all.flatMap(({ lines }) => lines),
-    sort,
+    by,
   )?.line;
   return all.flatMap(({ file, lines }, index) => {
     const { title, remark } = linesTitle(file, profile);
@@ -172,19 +183,26 @@ function lineRows(profile: ProfileResult, { sort, width, before }: LinesLook): R
       place === 0 ? markingHottest(column, hottest) : column,
     );
     const laid = table(columns, sortedLines(lines, sort), width);
-    return [...(index > 0 ? [BLANK_ROW] : []), linesHead(title, { sort, remark, width }), laid.header, ...laid.rows];
+    return [
+      ...(index > 0 ? [BLANK_ROW] : []),
+      linesHead(title, { sort, by, remark, width }),
+      laid.header,
+      ...laid.rows,
+    ];
   });
 }
 
 interface LinesHead {
   readonly sort: LineSort;
+  /** The figure by which a line is marked as the hottest. */
+  readonly by: HotBy;
   readonly remark: string;
   readonly width: number;
 }
 
 /** The remark is left out where it does not fit. */
-function linesHead(title: string, { sort, remark, width }: LinesHead): Row {
-  const head: Row = [run(title, 'title'), run(`  by ${sort}, s sorts, H hottest`, 'key')];
+function linesHead(title: string, { sort, by, remark, width }: LinesHead): Row {
+  const head: Row = [run(title, 'title'), run(`  by ${sort}, s sorts, H most ${by}`, 'key')];
   const whole: Row = [...head, run(`  ${remark}`, 'dim')];
   return rowWidth(whole) <= width ? whole : head;
 }
@@ -214,6 +232,7 @@ function adviceRows(profile: ProfileResult, width: number): Row[] {
   const estimated = estimate?.missing === undefined ? estimateText(estimate) : '';
   return [
     ...(headline === '' ? [] : wrapRows(headline, width, { role: 'accent', hang: 2 })),
+    ...wrapRowsOf(oneLineText(profile), width),
     ...(estimated === '' ? [] : wrapRows(`Estimate ${estimated}`, width, { hang: 2 })),
     ...(advice.length === 0 ? [] : [textRow('What to try next', 'title')]),
     ...advice.flatMap(({ text, evidence }) => [
@@ -222,6 +241,9 @@ function adviceRows(profile: ProfileResult, width: number): Row[] {
     ]),
   ];
 }
+
+const wrapRowsOf = (text: string, width: number): Row[] =>
+  text === '' ? [] : wrapRows(text, width, { role: 'dim', hang: 2 });
 
 /** The compilers' report on a build: resources of each entry, theoretical occupancy and compile time. */
 function buildReport(build: BuildResult, width: number): Row[] {
