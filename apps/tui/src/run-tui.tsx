@@ -8,7 +8,7 @@ import { runnerKernels } from './connection/data-directory.ts';
 import { inlineRows } from './screens/inline.ts';
 import type { Appearance } from './settings/settings.ts';
 import { initialState } from './state/app-state.ts';
-import { runningJob } from './state/selectors.ts';
+import { openOwnJobs } from './state/selectors.ts';
 import { lateRunner, type OpenedRunner, type Opening } from './session/late-runner.ts';
 import type { StartRequest, WatchFolder } from './session/runner-port.ts';
 import { Session } from './session/session.ts';
@@ -39,8 +39,8 @@ interface RunTuiOptions {
   readonly start?: StartRequest | undefined;
   /** Name of a job to show. */
   readonly watchJob?: string | undefined;
-  /** The message about a job that continues after the user leaves; absent for no message, as in a replay. */
-  readonly comeBack?: (job: string) => string;
+  /** The message about jobs that continue after the user leaves; absent for no message, as in a replay. */
+  readonly comeBack?: (jobs: readonly string[]) => string;
   /** A folder to watch. */
   readonly watchFolder?: WatchFolder | undefined;
 }
@@ -162,8 +162,8 @@ export async function runTui({
     await Promise.allSettled([begun]);
     await background?.settled();
     guard.release();
-    const goesOn = runningJob(store.state);
-    if (goesOn !== undefined && comeBack !== undefined) process.stderr.write(`${comeBack(goesOn)}\n`);
+    const goOn = openOwnJobs(store.state);
+    if (goOn.length > 0 && comeBack !== undefined) process.stderr.write(`${comeBack(goOn)}\n`);
     if (unsaved !== undefined) process.stderr.write(`fa-tui could not save its view: ${unsaved}\n`);
   }
   await begun;

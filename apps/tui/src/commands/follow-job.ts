@@ -242,7 +242,7 @@ export async function detachFromJob(
     if (context.options.json)
       context.document(jsonOf(GetJobResponseSchema, await client.getJob({ name: job }, { resume: {} })));
     else context.report([job]);
-    context.note(comeBack(job, context.options));
+    context.note(comeBack([job], context.options));
     return ExitCode.PASSED;
   }
   throw new FlashcoreError('INTERNAL', {}, "The stream ended without the job's first event");
@@ -273,7 +273,7 @@ export const onInterruptComeBack = (
 ): ReturnType<typeof onInterrupt> =>
   onInterrupt(() => {
     const name = job();
-    return name !== undefined && stderr.write(`\n${comeBack(name, options)}\nCtrl-C again leaves.\n`);
+    return name !== undefined && stderr.write(`\n${comeBack([name], options)}\nCtrl-C again leaves.\n`);
   });
 
 /**

@@ -78,7 +78,7 @@ export async function openTui(context: CommandContext, begin: OpenTuiOptions = {
     appearance,
     folders,
     problems: readProblems,
-    comeBack: (job: string) => comeBack(job, context.options),
+    comeBack: (jobs: readonly string[]) => comeBack(jobs, context.options),
   };
   const expected = appearance.inline ? undefined : context.expectedRunner();
   const { runTui } = await import('../run-tui.tsx');

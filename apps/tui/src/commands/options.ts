@@ -251,10 +251,17 @@ function numberOf(text: string | undefined): number | undefined {
 }
 
 /**
- * The text that says how to come back to a job that continues after the program exits. Its commands name the runner if
- * this command line did.
+ * The text that says how to come back to jobs that continue after the program exits, the shown one first. Its commands
+ * name the runner if this command line did.
  */
-export function comeBack(job: string, { runner, startRunner }: Pick<GlobalOptions, 'runner' | 'startRunner'>): string {
+export function comeBack(
+  [job = '', ...others]: readonly string[],
+  { runner, startRunner }: Pick<GlobalOptions, 'runner' | 'startRunner'>,
+): string {
   const at = `${runner ? ` --runner ${runner}` : ''}${startRunner ? ' --start-runner' : ''}`;
-  return `The job goes on. Watch it: fa-tui watch ${shortName(job)}${at}   Cancel it: fa-tui cancel ${shortName(job)}${at}`;
+  const [name, it, goOn] =
+    others.length === 0
+      ? [shortName(job), 'it', 'The job goes on.']
+      : [shortName(job), 'one', `${others.length + 1} jobs go on: fa-tui jobs${at} lists them.`];
+  return `${goOn} Watch ${it}: fa-tui watch ${name}${at}   Cancel ${it}: fa-tui cancel ${name}${at}`;
 }

@@ -97,8 +97,9 @@ export const pressedKeys = (input: string, key: Key, { store }: KeyContext): str
 
 /** Executes the command that `key` has now, or shows why it has none. Unknown keys do nothing. */
 export function pressKey(key: string, context: KeyContext): void {
+  // Ctrl-C ends the innermost thing, as in a shell: an open prompt, and without one the program.
+  if (key === 'ctrl+c') return context.store.state.ui.overlay ? pressKey('escape', context) : context.leave();
   // These keys work in every prompt, as they do in a shell.
-  if (key === 'ctrl+c') return context.leave();
   const always = key.startsWith('ctrl+') ? commandOf(key, context.store.state)?.id : undefined;
   if (always === 'suspend' || always === 'redraw') return HANDLERS[always](context);
   const { overlay } = context.store.state.ui;

@@ -130,7 +130,8 @@ export function pressInForm(
     case 'left':
       return changed(context, form, { defaults, change: -1 });
     case 'backspace':
-      return typedInto(context, withTyping(form, 'backspace'), { form, defaults });
+    case 'ctrl+u':
+      return typedInto(context, withTyping(form, key), { form, defaults });
     case 'enter':
       return runForm(context, form, defaults);
   }
@@ -150,6 +151,14 @@ export function pressInForm(
     case 'h':
       return changed(context, form, { defaults, change: -1 });
   }
+  if (character !== undefined) tellChoices(form, context);
+}
+
+/** Says that the field takes no text, to someone who types into it. */
+function tellChoices({ fields, selected }: RunForm, { store }: KeyContext): void {
+  const { label = '', choices = [] } = fields[selected] ?? {};
+  const text = choices.length > 1 ? `${label} takes only its choices: ← → change it` : `${label} has only one choice`;
+  store.dispatch({ type: 'notice', text, tone: 'warn' });
 }
 
 const LEAVES_FIELD = new Set(['enter', 'tab', 'shift+tab', 'up', 'down']);

@@ -203,6 +203,7 @@ function pin({ store, session }: KeyContext): void {
     type: 'notice',
     text: `Pinned: ${titleOf(store.state, job)}. c on another job compares the two`,
     tone: 'info',
+    about: 'view',
   });
 }
 

@@ -730,7 +730,7 @@ test('space marks jobs, and x cancels all of them after one question that gives 
   expect(ui().marked).toEqual(['jobs/first']);
   const clear = '\u0015';
   for (const keys of ['/', clear, 'second\rA', '/', clear, '\r']) await terminal.press(keys);
-  expect(await terminal.screen()).toMatch(/· \+ first[^]*· \+ second[^]*, 2 marked/);
+  expect(await terminal.screen()).toMatch(/· # first[^]*· # second[^]*, 2 marked/);
   await terminal.press('x');
   expect(await terminal.screen()).toContain('Cancel 2 marked jobs: first (first), second (second)?');
   await terminal.press('y');
@@ -1034,10 +1034,32 @@ test('leaving cancels nothing and restores the terminal', async () => {
   expect(terminal.written().slice(terminal.written().lastIndexOf('\u001b[?1049l'))).toMatch(/\u001b\[\?25h/);
 });
 
-test('Ctrl-C also leaves from a prompt', async () => {
-  await terminal.press('/abc');
-  await terminal.press('\u0003');
+test('Ctrl-C closes an open prompt, and without one leaves', async () => {
+  for (const keys of ['/abc', '7\r', '?', 'W', '6/v7', '7gN']) {
+    await terminal.press(`1${ESCAPE}`);
+    await terminal.press(keys);
+    await terminal.press(raw('ctrl+c'));
+    expect([terminal.left(), ui().overlay], keys).toEqual([false, undefined]);
+  }
+  await terminal.press(raw('ctrl+c'));
   expect(terminal.left()).toBe(true);
+});
+
+test('in the form, Ctrl-U clears a typed field, and a field that takes no text says so', async () => {
+  await terminal.press('7j\r');
+  await terminal.press('jjj2x8x512x64c');
+  await terminal.press(CTRL_U);
+  expect(await terminal.screen()).toMatch(/▸ shapes +← verify parity, time canonical →/);
+  await terminal.press(raw('down'));
+  await terminal.press('z');
+  expect(terminal.store.state.notice?.text).toMatch(/ takes only its choices: ← → change it$/);
+});
+
+test('the message about a pinned job goes when another view or job is shown', async () => {
+  await terminal.press('1b');
+  expect(terminal.store.state.notice?.text).toMatch(/^Pinned: /);
+  await terminal.press('3');
+  expect(terminal.store.state.notice).toBeUndefined();
 });
 
 test('the key t in view 7 shows the problems; Enter opens a definition, and Enter in the definition opens the form of a kernel', async () => {

@@ -64,7 +64,7 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'problems':
       return clampSelections({ ...state, problems: action.problems });
     case 'attach':
-      return attach(state, action.job);
+      return withoutViewNotice(attach(state, action.job));
     case 'watching':
       return { ...state, watching: action.folder === undefined ? undefined : { folder: action.folder } };
     case 'saved':
@@ -146,7 +146,9 @@ export function reduce(state: AppState, action: Action): AppState {
       };
     case 'key': {
       const { about } = state.notice ?? {};
-      const isRead = (about === undefined || about === 'cancel') && state.now - (state.notice?.time ?? 0) > READ_MS;
+      const isRead =
+        (about === undefined || about === 'cancel' || about === 'view') &&
+        state.now - (state.notice?.time ?? 0) > READ_MS;
       const { restart } = state;
       const isSeen = restart !== undefined && !restart.read && state.now - restart.time > READ_MS;
       if (!isRead && !isSeen) return state;
@@ -171,7 +173,7 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'show':
     case 'next-view':
       return clampSelections(
-        withJobOrder(state, atShownCase(withUi(state, reduceUi(state, action)), caseShown(state))),
+        withoutViewNotice(withJobOrder(state, atShownCase(withUi(state, reduceUi(state, action)), caseShown(state)))),
       );
     case 'resize':
     case 'zoom':
@@ -202,6 +204,10 @@ export function reduce(state: AppState, action: Action): AppState {
  */
 const atShownCase = (state: AppState, correct: number): AppState =>
   state.ui.view === 'correct' ? withUi(state, { selected: { ...state.ui.selected, correct } }) : state;
+
+/** A notice about what was on the screen means nothing above another view or job. */
+const withoutViewNotice = (state: AppState): AppState =>
+  state.notice?.about === 'view' ? { ...state, notice: undefined } : state;
 
 /** Entering view 6, or pressing 6 in it, puts its rows into their order; the cursor stays on its job. */
 function withJobOrder(before: AppState, state: AppState): AppState {

@@ -141,8 +141,11 @@ export interface Notice {
   readonly tone: 'info' | 'warn' | 'bad';
   /** Milliseconds since 1970; old notices disappear. */
   readonly time: number;
-  /** The notice disappears when the connection is back, when the watched folder runs again, or when a job ends. */
-  readonly about?: 'connection' | 'folder' | 'cancel' | undefined;
+  /**
+   * The notice disappears when the connection is back, when the watched folder runs again, when a job ends, or when
+   * another view or job is shown.
+   */
+  readonly about?: 'connection' | 'folder' | 'cancel' | 'view' | undefined;
 }
 
 /** The command line that does the same as a pressed key. */

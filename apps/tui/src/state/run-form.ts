@@ -45,14 +45,21 @@ function withChange(field: FormField, change: number): FormField {
   };
 }
 
+type TypedKey = { character: string } | 'backspace' | 'ctrl+u';
+
+function edited(text: string, key: TypedKey): string {
+  if (key === 'ctrl+u') return '';
+  return key === 'backspace' ? text.slice(0, -1) : text + key.character;
+}
+
 /**
- * The form after a character was typed into the selected field, or the last one deleted. A field that takes only
- * choices stays unchanged.
+ * The form after a character was typed into the selected field, the last one deleted, or the text cleared. A field that
+ * takes only choices stays unchanged.
  */
-export function withTyping(form: RunForm, key: { character: string } | 'backspace'): RunForm {
+export function withTyping(form: RunForm, key: TypedKey): RunForm {
   const fields = form.fields.map((field, index): FormField => {
     if (index !== form.selected || field.typed === undefined) return field;
-    const typed = key === 'backspace' ? field.typed.slice(0, -1) : field.typed + key.character;
+    const typed = edited(field.typed, key);
     // A typed path is read only when the user leaves the field, because until then it may be incomplete.
     if (field.id !== 'kernel' || isPath(typed)) return { ...field, typed };
     const [first] = matchingChoices({ ...field, typed });

@@ -34,6 +34,17 @@ export function runningJob(state: AppState): string | undefined {
   return job !== undefined && (job.state === JobState.QUEUED || job.state === JobState.RUNNING) ? job.name : undefined;
 }
 
+/** Names of the user's jobs that continue after the program exits, the shown one first. */
+export function openOwnJobs(state: AppState): readonly string[] {
+  const { jobs, caller } = state;
+  const shown = runningJob(state);
+  const own = jobs.filter(
+    ({ state: of, owner }) => of !== JobState.ENDED && (owner === undefined || owner === caller?.name),
+  );
+  const others = own.map(({ name }) => name).filter((name) => name !== shown);
+  return shown === undefined ? others : [shown, ...others];
+}
+
 /** The variants, the fallback last. */
 export const variantsOf = (job: JobView | undefined): VariantView[] =>
   [...(job?.variants ?? [])].sort((a, b) => Number(a.fallback) - Number(b.fallback));

@@ -205,7 +205,8 @@ const ASCII: Record<string, string> = {
   '┴': '+',
   '▕': '[',
   '▏': ']',
-  '✓': 'v',
+  // Not 'v', which is the arrow down.
+  '✓': '+',
   '✗': 'x',
   '⚠': '!',
   // Before a number, '-' would be taken for its sign.

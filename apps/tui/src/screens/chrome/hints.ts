@@ -18,7 +18,7 @@ function hintsRow(state: AppState, width: number): Row {
   const overlayHints: Partial<Record<string, string>> = {
     help: 'type to search  ↑ ↓ move  Enter run  Esc close',
     search: 'Enter search  Esc cancel',
-    form: '↑ ↓ field  ← → value  type at the cursor  Enter run  Esc close',
+    form: '↑ ↓ field  ← → value  type at the cursor  ctrl+u clear  Enter run  Esc close',
     decide: 'type a note  ← → accept, reject, undo  ↑ ↓ scroll  Enter decides  Esc closes',
     commands: '↑ ↓ move  y copy  Esc close',
     copy: 't text  m Markdown  j JSON  s SVG picture  Esc cancel',

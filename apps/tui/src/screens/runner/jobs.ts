@@ -76,8 +76,9 @@ function jobs(state: AppState, size: Size): PaneContent {
 /** The meaning of the marks that the listed jobs have, such as "* on screen, P pinned". */
 function legendText(state: AppState, listed: readonly Job[]): string {
   const names = listed.map(({ name }) => name);
+  const marked = markedJobs(state).length > 0 ? ', # marked' : '';
   const onScreen = names.some((name) => name === state.attached) ? ', * on screen' : '';
-  return `${onScreen}${pinnedLegend(state, names)}${championLegend(state, names)}${sourceLegend(state, listed)}${unseenLegend(state, listed)}`.replace(
+  return `${onScreen}${marked}${pinnedLegend(state, names)}${championLegend(state, names)}${sourceLegend(state, listed)}${unseenLegend(state, listed)}`.replace(
     /^, /,
     '',
   );
@@ -163,10 +164,10 @@ const PREVIEW_SHARE = 0.5;
 const LEAST_SUMMARY_ROWS = 4;
 const WIDE = 100;
 
-/** `+` for a marked job, `*` for the job on the screen, `P` for the pinned one, `•` for one that ended meanwhile. */
+/** `#` for a marked job, `*` for the job on the screen, `P` for the pinned one, `•` for one that ended meanwhile. */
 function placeMark(job: Job, state: AppState): string {
   const { name } = job;
-  if (markedJobs(state).some((marked) => marked.name === name)) return '+ ';
+  if (markedJobs(state).some((marked) => marked.name === name)) return '# ';
   if (name === state.attached) return '* ';
   if (name === state.ui.pinned) return 'P ';
   return isUnseen(state, job) ? '• ' : '  ';
