@@ -40,16 +40,40 @@ function onlyIn({ pinned, shown }: SourcePair): ChangedFile['onlyIn'] {
 /** Says how two jobs with the same sources differ. */
 function differencesText({ pinned, shown }: PinnedComparison): string {
   const shapesOf = ({ benchmarks }: ComparedJob['variant']): string => benchmarks.map(({ key }) => key).join(' ');
-  const buildDifference =
-    pinned.variant.label === shown.variant.label
-      ? 'flags, compiler or device'
-      : `parameters (${pinned.variant.label} and ${shown.variant.label})`;
   const differences = [
-    ...(pinned.variant.build?.buildId === shown.variant.build?.buildId ? [] : [buildDifference]),
+    ...buildDifferences(pinned, shown),
     ...(shapesOf(pinned.variant) === shapesOf(shown.variant) ? [] : ['the shapes that were timed']),
   ];
   return differences.length === 0 ? ' into the same build' : `: they differ in ${differences.join(' and in ')}`;
 }
+
+/**
+ * What differs in two builds of the same sources. A build is identified by its whole folder, so an edit of NOTES.md makes
+ * another build of the same code.
+ */
+function buildDifferences(pinned: ComparedJob, shown: ComparedJob): string[] {
+  if (pinned.variant.build?.buildId === shown.variant.build?.buildId) return [];
+  const differences = BUILD_FACTS.flatMap(([name, of]) => {
+    const [was, is] = [of(pinned), of(shown)];
+    return was === is ? [] : [`${name} (${was} and ${is})`];
+  });
+  if (differences.length > 0) return differences;
+  const argumentsOf = ({ variant: { build } }: ComparedJob): string =>
+    JSON.stringify((build?.runs ?? []).map((compilation) => compilation.arguments));
+  return argumentsOf(pinned) === argumentsOf(shown)
+    ? ['files that are not compiled, such as kernel.yaml or NOTES.md']
+    : ["the compiler's flags"];
+}
+
+/** What goes into a build along with its sources and flags; parameters and targets come back as flags. */
+const BUILD_FACTS: readonly (readonly [name: string, of: (job: ComparedJob) => string])[] = [
+  ['parameters', ({ variant }) => variant.label],
+  ['target', ({ variant: { build } }) => build?.arch ?? ''],
+  [
+    'compiler',
+    ({ variant: { build } }) => (build?.runs ?? []).map(({ compiler, version }) => `${compiler} ${version}`).join(', '),
+  ],
+];
 
 // The digests determine the difference, so it is computed once rather than in every frame.
 const known = new Map<string, Hunk[]>();

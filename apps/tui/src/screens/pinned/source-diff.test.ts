@@ -8,7 +8,10 @@ import { eventsOf } from '../../testing/sample-job.ts';
 import { sourceDiffRows } from './source-diff.ts';
 
 /** A job with the common source that timed a shape of `sequenceLength`. */
-const job = (name: string, { sequenceLength = 512, buildId = 'b1', label = 'N=1' } = {}): JobEvent[] =>
+const job = (
+  name: string,
+  { sequenceLength = 512, buildId = 'b1', label = 'N=1', version = '12.4', flag = '-O3' } = {},
+): JobEvent[] =>
   eventsOf(
     [
       { case: 'created', value: { job: { name, label: name } } },
@@ -18,6 +21,8 @@ const job = (name: string, { sequenceLength = 512, buildId = 'b1', label = 'N=1'
         value: {
           succeeded: true,
           buildId,
+          arch: 'sm_90a',
+          runs: [{ compiler: 'nvcc', version, arguments: [flag] }],
           artifacts: [{ kind: ArtifactKind.SOURCE, fileName: 'k.cu', sha256: 'same' }],
         },
       },
@@ -45,7 +50,17 @@ test.each([
     { sequenceLength: 2048, buildId: 'b2', label: 'N=2' },
     'Both jobs compiled the same code: they differ in parameters (N=1 and N=2) and in the shapes that were timed.',
   ],
-  ['flags', { buildId: 'b2' }, 'Both jobs compiled the same code: they differ in flags, compiler or device.'],
+  ['flags', { buildId: 'b2', flag: '-O2' }, "Both jobs compiled the same code: they differ in the compiler's flags."],
+  [
+    'the compiler',
+    { buildId: 'b2', version: '12.6' },
+    'Both jobs compiled the same code: they differ in compiler (nvcc 12.4 and nvcc 12.6).',
+  ],
+  [
+    'only the notes',
+    { buildId: 'b2' },
+    'Both jobs compiled the same code: they differ in files that are not compiled, such as kernel.yaml or NOTES.md.',
+  ],
   ['nothing', {}, 'Both jobs compiled the same code into the same build.'],
 ])('for equal sources the text names the other differences: %s', (_, other, wanted) => {
   const store = new Store({
