@@ -1,5 +1,5 @@
 /** The effect of a save: the figures that both the job before and the job after it have. */
-import { JobState, Outcome, TimingMode } from '@flashcore/shared/contract';
+import { JobState, Outcome, TimingMode, type LatencyStatistics } from '@flashcore/shared/contract';
 import type { EntryFigureName } from '@flashcore/shared/kernels';
 import { mostOf } from './pinned.ts';
 import type { JobView, VariantView } from './job-view.ts';
@@ -37,7 +37,7 @@ const resourceChanges = (a: VariantView, b: VariantView): string[] =>
     return was === undefined || is === undefined || was === is ? [] : [`${name} ${was}→${is}`];
   });
 
-/** Change of the first shape and mode that both jobs measured on the same kind of device. */
+/** Change of the first shape and mode that both jobs timed on a GPU. As in view 3, emulator times are not compared. */
 function latencyChange(a: VariantView, b: VariantView): string[] {
   // Hot times are compared first, because the dashboard shows them.
   const hotFirst = b.benchmarks.toSorted(
@@ -45,11 +45,17 @@ function latencyChange(a: VariantView, b: VariantView): string[] {
   );
   for (const own of hotFirst) {
     const other = a.benchmarks.find(({ key }) => key === own.key);
-    const [was, is] = [other?.result?.latency?.p50Us, own.result?.latency?.p50Us];
-    if (was === undefined || is === undefined || was === 0 || other?.simulated !== own.simulated) continue;
-    const percent = (is / was - 1) * 100;
+    const [was, is] = [other?.result?.latency, own.result?.latency];
+    if (was === undefined || is === undefined || was.p50Us === 0 || other?.simulated || own.simulated) continue;
+    const percent = (is.p50Us / was.p50Us - 1) * 100;
     const place = `${shapeShort(own.shape)} ${MODE_WORDS[own.mode]}`;
-    return [`${place} p50 ${percent > 0 ? '+' : ''}${percent.toFixed(1)} %${own.simulated ? ' (simulated)' : ''}`];
+    return [
+      `${place} p50 ${percent > 0 ? '+' : ''}${percent.toFixed(1)} %${isNoise(was, is) ? ' (within noise)' : ''}`,
+    ];
   }
   return [];
 }
+
+/** Whether the 95 % intervals of two medians overlap. */
+const isNoise = (was: LatencyStatistics, is: LatencyStatistics): boolean =>
+  was.p50LowUs <= is.p50HighUs && is.p50LowUs <= was.p50HighUs;

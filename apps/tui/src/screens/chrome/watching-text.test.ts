@@ -5,6 +5,7 @@ import { rowText } from '../../present/cells/row.ts';
 import { messageRows, watchingText } from './message.ts';
 import { initialState, type AppState } from '../../state/app-state.ts';
 import { reduce } from '../../state/app-reducer.ts';
+import type { JobView } from '../../state/job-view.ts';
 import { saveDifference } from '../../state/save-difference.ts';
 
 const START = initialState({ runner: { label: 'host:1', embedded: false }, columns: 80, rows: 24, now: 0 });
@@ -16,7 +17,19 @@ const view = (name: MeasuredName) => both.views[nameOf(name)]!;
 
 test('a save is described by the resources that differ and the first timing that both jobs measured', () => {
   expect(saveDifference(view('flashcore_v9'), view('flashcore_v10'))).toMatch(/^(regs \d+→\d+, )?.*p50 [+-]\d+\.\d %$/);
-  expect(saveDifference(view('flashcore_v9'), view('flashcore_v9'))).toBe('2x8x512x64 hot p50 0.0 %');
+  expect(saveDifference(view('flashcore_v9'), view('flashcore_v9'))).toBe('2x8x512x64 hot p50 0.0 % (within noise)');
+});
+
+test('emulator times of two saves are not compared, as in view 3', () => {
+  const simulated = (of: MeasuredName): JobView => ({
+    ...view(of),
+    variants: view(of).variants.map((variant) => ({
+      ...variant,
+      benchmarks: variant.benchmarks.map((benchmark) => ({ ...benchmark, simulated: true })),
+    })),
+  });
+  expect(saveDifference(simulated('flashcore_v9'), simulated('flashcore_v10'))).not.toContain('p50');
+  expect(saveDifference(simulated('flashcore_v9'), simulated('flashcore_v9'))).toBe('');
 });
 
 test('a watched folder shows the time of its last save and the difference from the save before', () => {
