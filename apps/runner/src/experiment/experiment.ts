@@ -19,7 +19,7 @@ import { comparisonPhase } from '../phases/comparison-phase.ts';
 import { heldOutPhase } from '../phases/held-out-phase.ts';
 import { Judging } from '../phases/judging.ts';
 import { nothingFound, variantFound, type JobFound, type VariantFound } from '../phases/job-found.ts';
-import { emitWarning, variantServices, type JobServices, startPhase } from '../phases/job-services.ts';
+import { emitLog, emitWarning, variantServices, type JobServices, startPhase } from '../phases/job-services.ts';
 import { runPhases, type VariantPhase } from '../phases/phase.ts';
 import { precheckPhase } from '../phases/precheck-phase.ts';
 import { profilePhase, profileReadPhase, profileVerifiedPhase } from '../phases/profile-phase.ts';
@@ -142,6 +142,12 @@ async function runVariants(services: JobServices, found: JobFound): Promise<void
   if (judged?.plan.fallback === 'continue') {
     found.fellBack = `${resolved.label} ${failureText(outcome, result)}: plan ${judged.plan.name} goes on with ${fallback.label}`;
     emitWarning(services.job, `FELL BACK: ${found.fellBack}`);
+  } else {
+    emitLog(
+      services.job,
+      'runner',
+      `${resolved.label} failed, so its fallback ${fallback.label} runs as well and decides nothing; --no-fallback leaves it out`,
+    );
   }
   await runVariant(services, found, { resolved: fallback, fallback: true });
 }

@@ -49,6 +49,19 @@ export function openOwnJobs(state: AppState): readonly string[] {
 export const variantsOf = (job: JobView | undefined): VariantView[] =>
   [...(job?.variants ?? [])].sort((a, b) => Number(a.fallback) - Number(b.fallback));
 
+/** The running variant if it is the fallback of one that failed; undefined otherwise. */
+export const runningFallback = (job: JobView): VariantView | undefined =>
+  job.state === JobState.ENDED
+    ? undefined
+    : job.variants.find(({ label, fallback }) => fallback && label === currentPhase(job)?.variant);
+
+/** Names the shown variant if the job has two, such as "USE_WMMA=0, the fallback"; otherwise empty. */
+export function shownVariantText(state: AppState): string {
+  const variant = shownVariant(state);
+  if (variant === undefined || variantsOf(attachedJob(state)).length < 2) return '';
+  return `${variant.label}${variant.fallback ? ', the fallback' : ''}`;
+}
+
 /** The variant whose findings are shown. */
 export function shownVariant(state: AppState): VariantView | undefined {
   const variants = variantsOf(attachedJob(state));

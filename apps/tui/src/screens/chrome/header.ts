@@ -14,6 +14,7 @@ import {
   elapsedMs,
   hasDuration,
   jobShare,
+  runningFallback,
   shownVariant,
   waitsSince,
 } from '../../state/selectors.ts';
@@ -104,7 +105,11 @@ function progressForms(job: JobView, now: number): Row[] {
   }
   const phase = currentPhase(job);
   const share = jobShare(job);
-  const name = run(phase === undefined ? word : PHASE_WORDS[phase.phase], 'accent');
+  const fallback = runningFallback(job);
+  const name = run(
+    phase === undefined ? word : [PHASE_WORDS[phase.phase], fallback?.label].filter(Boolean).join(' '),
+    'accent',
+  );
   if (phase === undefined || share === undefined) return [[name, clock], [name]];
   const percent = run(` ${String(Math.round(share * 100)).padStart(3)} %`);
   return [

@@ -12,7 +12,7 @@ import { shownFinding, openListing } from '../../state/source-place.ts';
 import type { LaidOut } from './layout.ts';
 import { saveDifference } from '../../state/save-difference.ts';
 import { counted, formatAge, formatTimeOfDay } from '../../present/numbers.ts';
-import { attachedJob } from '../../state/selectors.ts';
+import { attachedJob, runningFallback, variantsOf } from '../../state/selectors.ts';
 
 const TONES: Record<Notice['tone'], Role> = { info: 'accent', warn: 'warn', bad: 'bad' };
 
@@ -38,6 +38,13 @@ export function messageRows(state: AppState, width: number): Row[] {
     if (ahead !== '') return wrapped(`queued, ${ahead}`, 'accent', width);
   }
   // After the job has ended, the warning remains in the log and the panes get its rows.
+  const fallback = job && runningFallback(job);
+  if (job !== undefined && fallback !== undefined && job.plan?.fallback !== 'continue')
+    return wrapped(
+      `${variantsOf(job)[0]?.label} failed: its fallback ${fallback.label} runs as well, and decides nothing`,
+      'accent',
+      width,
+    );
   const warning = job?.state === JobState.ENDED ? undefined : job?.warnings.at(-1);
   if (warning !== undefined) return wrapped(`warning: ${warning}`, 'warn', width);
   return state.watching === undefined

@@ -9,7 +9,7 @@ import type { Column } from '../../present/cells/table.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { type UiState, type AppState } from '../../state/app-state.ts';
 import { checkedOf } from '../../state/variants.ts';
-import { attachedJob, caseShown, shownVariant, variantsOf } from '../../state/selectors.ts';
+import { caseShown, shownVariant, shownVariantText } from '../../state/selectors.ts';
 import { VERDICT_MARKS, caseText, notMeasured, reasonText, runningText } from '../../present/words.ts';
 import { mapOf, type CellBlocks, type SelectedMap } from '../../state/error-map.ts';
 import { cursorFacts, errorMapRows, mapHeadRows } from './error-map-rows.ts';
@@ -79,10 +79,10 @@ export const correctnessView: View = ({ state }, size) => {
     line?.kind === 'done'
       ? caseDetail(line.result, { ...detailSize, ui: state.ui, variant })
       : [textRow('This case runs now.', 'dim')];
-  const several = variantsOf(attachedJob(state)).length > 1;
+  const which = shownVariantText(state);
   const shared = sharedText(lines.map(shapeOfLine), size.width);
   return {
-    title: `2 Correct${several ? `  ${variant.label}` : ''}${shared && `  ${shared}`}`,
+    title: `2 Correct${which && `  ${which}`}${shared && `  ${shared}`}`,
     remark: `${casesRemark(variant)}; ${state.ui.mapCursor === undefined ? `row ${selected + 1} of ${lines.length}` : 'Esc leaves the map'}`,
     body: [...table, [run('─'.repeat(size.width), 'border')], ...detail].slice(0, size.height),
   };

@@ -20,7 +20,7 @@ import { notMeasured } from '../../present/words.ts';
 import { formatCount, formatInUnit } from '../../present/numbers.ts';
 import { gateTally, isMeasured, isOpen, type GateTally } from '../../state/gate-board.ts';
 import type { JobView, VariantView } from '../../state/job-view.ts';
-import { attachedJob, casesInAll, shownVariant, variantsOf } from '../../state/selectors.ts';
+import { attachedJob, casesInAll, shownVariant, shownVariantText } from '../../state/selectors.ts';
 import { nothingYet } from '../pane/nothing.ts';
 import type { Size, View } from '../pane/view.ts';
 import { standingOf, type Standing } from '../gates/decision-pane.ts';
@@ -32,8 +32,7 @@ const COUNTED: ReadonlySet<string> = new Set(['registers', 'CTAs', 'shapes']);
 export const gatesRail: View = ({ state }, size) => {
   const job = attachedJob(state);
   const variant = shownVariant(state);
-  const several = variantsOf(job).length > 1 && variant !== undefined;
-  const title = `Gates${several ? `  ${variant.label}` : ''}`;
+  const title = `Gates  ${shownVariantText(state)}`.trimEnd();
   if (variant === undefined || variant.gates.length === 0) return { title, body: nothingYet(state, 'gates', size) };
   const standing = standingOf(state);
   const decided = standing?.matters ? standingRows(standing, size.width) : [];

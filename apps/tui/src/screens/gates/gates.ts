@@ -18,7 +18,7 @@ import {
 } from '../../present/cells/row.ts';
 import { table, type Table } from '../../present/cells/table.ts';
 import { aimText, decidingText, measuresText } from '../../present/sections/gate-plan.ts';
-import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
+import { attachedJob, shownVariant, shownVariantText } from '../../state/selectors.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { isMeasured, isOpen } from '../../state/gate-board.ts';
 import type { JobView } from '../../state/job-view.ts';
@@ -36,8 +36,7 @@ const LEAST_TITLE_CELLS = 24;
 
 export const gatesView: View = ({ state }, size) => {
   const variant = shownVariant(state);
-  const several = variantsOf(attachedJob(state)).length > 1;
-  const title = `5 Gates${several && variant !== undefined ? `  ${variant.label}` : ''}`;
+  const title = `5 Gates  ${shownVariantText(state)}`.trimEnd();
   const gates = variant?.gates ?? [];
   if (gates.length === 0) return { title, body: nothingRows(state, 'gates', size) };
   const words = tallyText(gates);
@@ -233,7 +232,7 @@ function planRows(
 }
 
 const FALLBACKS: Record<string, string> = {
-  beside: 'USE_WMMA=0 is run too, and decides nothing',
-  continue: 'continues with USE_WMMA=0, whose result decides',
+  beside: 'if the variant fails, USE_WMMA=0 runs as well and decides nothing',
+  continue: 'if the variant fails, USE_WMMA=0 runs and its result decides',
   none: 'none',
 };

@@ -1,10 +1,14 @@
 import { JobState, Outcome, Phase } from '@flashcore/shared/contract';
-import { expect, test } from 'vitest';
-import { rowText } from '../../present/cells/row.ts';
+import { describe, expect, test } from 'vitest';
+import { rowText, run } from '../../present/cells/row.ts';
+import { Store } from '../../session/store.ts';
+import { initialState } from '../../state/app-state.ts';
 import { reduceJob } from '../../state/job-reducer.ts';
 import { jobViewOf } from '../../state/job-view.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf, sampleEvents } from '../../testing/sample-job.ts';
-import { jobRow } from './run.ts';
+import { headerRow } from '../chrome/header.ts';
+import { messageRows } from '../chrome/message.ts';
+import { jobRow, runView } from './run.ts';
 
 test('the build ends with its result; the time until the next phase is shown as a wait for the device', () => {
   const events = sampleEvents();
@@ -22,6 +26,40 @@ test('the build ends with its result; the time until the next phase is shown as 
     '● running  2.30 s  ✓ build USE_WMMA=1 1/2 1.40 s',
     '● running  10.2 s  ✓ build USE_WMMA=1 1/2 1.40 s   ● waiting for the device 8.00 s',
   ]);
+});
+
+describe('a job whose variant failed', () => {
+  const runner = { label: 'x', embedded: true };
+  const start = initialState({ runner, columns: 100, rows: 24, now: SAMPLE_START_MS });
+  const events = sampleEvents();
+  const after = (count: number): Store => {
+    const store = new Store({ state: start });
+    for (const event of events.slice(0, count)) store.dispatch({ type: 'job-event', event });
+    store.dispatch({ type: 'attach', job: SAMPLE_JOB });
+    return store;
+  };
+  const screen = ({ state, log, search }: Store): string => {
+    const { title, body } = runView({ state, log, search }, { width: 96, height: 20 });
+    return [headerRow(state, 100), ...messageRows(state, 100), [run(title)], ...body].map(rowText).join('\n');
+  };
+
+  test('says that its fallback runs, and that it decides nothing', () => {
+    const shown = screen(after(events.length - 1));
+    expect(shown).toMatch(/USE_WMMA=1 failed: its fallback USE_WMMA=0 runs as well, and decides nothing/);
+    expect(shown).toMatch(/verify USE_WMMA=0/);
+    expect(shown).toMatch(/● verify fallback USE_WMMA=0 1\/7/);
+  });
+
+  test('names the variant of its rows, and what the other one did', () => {
+    const store = after(events.length);
+    expect(screen(store)).toMatch(
+      /fallback ✓ USE_WMMA=0 1\/1 case +runs because USE_WMMA=1 failed, and decides nothing +v shows it/,
+    );
+    store.dispatch({ type: 'next-variant' });
+    const shown = screen(store);
+    expect(shown).toMatch(/1 Run {2}flashcore_v6 USE_WMMA=1, shown: USE_WMMA=0, the fallback/);
+    expect(shown).toMatch(/asked +✗ USE_WMMA=1 .*decides/);
+  });
 });
 
 test('a job that was cancelled before it ran shows no time, but shows its outcome', () => {

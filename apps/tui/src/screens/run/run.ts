@@ -21,6 +21,7 @@ import { gateReason, tallyOf } from '../../present/sections/gates.ts';
 import { phaseBars } from '../../present/sections/phase-times.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { gateTally } from '../../state/gate-board.ts';
+import { checkedOf } from '../../state/variants.ts';
 import { isBeingRead, phaseShare, type JobView, type PhaseView } from '../../state/job-view.ts';
 import {
   attachedJob,
@@ -29,7 +30,10 @@ import {
   hasDuration,
   phaseVerdict,
   raceOfAttached,
+  runningFallback,
   shownVariant,
+  shownVariantText,
+  variantsOf,
   waitsSince,
 } from '../../state/selectors.ts';
 import { LARGEST_ERROR, limitText } from '../../present/sections/cases.ts';
@@ -56,7 +60,7 @@ export const runView: View = ({ state, log, search }, size) => {
   if (job === undefined) return { title: '1 Run', body: welcome(state, size) };
   const slice = { log, search, position: state.ui.log };
   return {
-    title: `1 Run  ${jobTitle(job)}`,
+    title: `1 Run  ${jobTitle(job)}${fallbackShown(state)}`,
     remark: logRemark(slice),
     body: [...headRows(state, job, size), ...logRows(slice, runLogSize(state, size))],
   };
@@ -76,10 +80,14 @@ export function logPane({ state, log, search }: Parameters<View>[0], size: Size)
   if (job === undefined && state.ui.view === 'run') return { title: '1 Run', body: welcome(state, size) };
   const title =
     job !== undefined && state.ui.view === 'run'
-      ? `1 Run  ${jobTitle(job)}  ${jobMark(job).mark} ${jobMark(job).word}`
+      ? `1 Run  ${jobTitle(job)}  ${jobMark(job).mark} ${jobMark(job).word}${fallbackShown(state)}`
       : 'Log';
   return { title, remark: logRemark(slice), body: logRows(slice, size) };
 }
+
+/** The title is the job's, so it says when the rows below are about the fallback. */
+const fallbackShown = (state: AppState): string =>
+  shownVariant(state)?.fallback === true ? `, shown: ${shownVariantText(state)}` : '';
 
 function headRows(state: AppState, job: JobView, { width, height }: Size): Row[] {
   const finding = findingRows(state, { width, height: Math.floor(height * FINDING_SHARE) });
@@ -89,6 +97,7 @@ function headRows(state: AppState, job: JobView, { width, height }: Size): Row[]
     correctLine(state, width),
     ...(finding.length > 0 ? finding : [latencyLine(state, width)]),
     gatesLine(state, width),
+    ...otherVariantLine(state, job, width),
     ...(finding.length > 0 ? [] : timeLine(job, width)),
     [run('─'.repeat(width), 'border')],
   ];
@@ -146,7 +155,10 @@ function aboutRuns(job: JobView, now: number, about = summaryText(job) || (job.e
 
 export function phaseRuns(phase: PhaseView, job: JobView, now: number): Row {
   const seconds = formatSeconds(Math.max(0, (phase.endTime ?? now) - phase.startTime) / 1000);
-  const name = [PHASE_WORDS[phase.phase], variantWord(phase.variant)].filter(Boolean).join(' ');
+  const isFallback = job.variants.some(({ label, fallback }) => fallback && label === phase.variant);
+  const name = [PHASE_WORDS[phase.phase], isFallback ? 'fallback' : '', variantWord(phase.variant)]
+    .filter(Boolean)
+    .join(' ');
   const steps = phase.steps > 0 ? ` ${Math.floor(phase.done)}/${phase.steps}` : '';
   if (phase.endTime !== undefined) {
     const { mark, role } = VERDICT_MARKS[phaseVerdict(job, phase)];
@@ -198,6 +210,27 @@ function correctLine(state: AppState, width: number): Row {
     ],
     width,
   );
+}
+
+/** What the fallback of a failed variant showed, or what the variant itself did while the fallback is shown. */
+function otherVariantLine(state: AppState, job: JobView, width: number): Row[] {
+  const other = variantsOf(job).find((variant) => variant !== shownVariant(state));
+  if (other === undefined) return [];
+  const failed =
+    other.build?.succeeded === false ||
+    other.findings.length > 0 ||
+    checkedOf(other).some(({ verdict }) => verdict === Verdict.FAIL);
+  const running = other === runningFallback(job);
+  const mark = running ? run('● ', 'accent') : run(failed ? '✗ ' : '✓ ', failed ? 'bad' : 'good');
+  const tally = other.cases.length === 0 ? '' : ` ${parityTally(other)}`;
+  const about = other.fallback ? `runs because ${variantsOf(job)[0]?.label} failed, and decides nothing` : 'decides';
+  return [
+    line(
+      other.fallback ? 'fallback' : 'asked',
+      [mark, run(`${other.label}${tally}`), run(`  ${about}`, 'dim'), run('  v shows it', 'key')],
+      width,
+    ),
+  ];
 }
 
 function latencyLine(state: AppState, width: number): Row {
