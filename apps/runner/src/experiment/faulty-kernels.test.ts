@@ -53,6 +53,14 @@ test.each([
   ],
 ])('%s gets the right finding', { timeout: 120_000 }, namedForWhatItIs);
 
+test.each([
+  ['scale_forgotten', 'This is the output of the mutant scale_forgotten: logits are not divided by sqrt(D)'],
+  ['mask_off_by_one', expect.stringMatching(/^(?!This is the output)/) as string],
+])('the remedy of %s says what its output resembles', { timeout: 120_000 }, async (kernelId, remedy) => {
+  const { findings } = await verify(kernelId, '1x1x64x64c');
+  expect(findings.find(({ kind }) => kind === FindingKind.WRONG_RESULT)?.remedy).toEqual(remedy);
+});
+
 // These findings come from ptxas's report about the compiled code.
 test.skipIf(missing('nvcc')).each([
   [

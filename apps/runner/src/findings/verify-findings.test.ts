@@ -123,3 +123,29 @@ test('an output of four dimensions whose rows are heads is not described by b, h
   expect(message([7n, 4n, 1n, 64n])).toContain(' at b1 h0 s0 d55 ');
   expect(message([7n, 1n, 4n, 64n])).toContain(' at O[1, 0, 0, 55] ');
 });
+
+test('a wrong output that is like a mutant, or the right one times a factor, gets that as its remedy', () => {
+  const figures = {
+    ...{ mismatches: 8, nanCount: 0, infCount: 0, unwrittenCount: 0, elements: 8n, maxAbsError: 0.5 },
+    ...{ firstMismatches: [], errorMap: { outputDims: [1, 1, 1, 8] } },
+  };
+  const remedyOf = (factors: OutputReport['factors'], likeMutants: CaseReport['likeMutants'] = []): string => {
+    const output = { name: 'O', figures, beyondRounding: false, trivialNorm: false, factors };
+    const report = { outputs: [output as unknown as OutputReport], modified: [], straying: 0, isAttention: true };
+    return caseFindings({ ...report, likeMutants } as unknown as CaseReport, parseShape('1x1x1x8'))[0]!.remedy;
+  };
+  expect([
+    remedyOf(undefined, [{ name: 'scale_forgotten', about: 'logits are not divided by sqrt(D)' }]),
+    remedyOf(undefined, [
+      { name: 'a', about: 'one mistake' },
+      { name: '', about: 'exp takes logits' },
+    ]),
+    remedyOf({ least: 0.5, most: 0.5 }),
+    remedyOf({ least: 0.25, most: 2 }),
+  ]).toEqual([
+    'This is the output of the mutant scale_forgotten: logits are not divided by sqrt(D)',
+    'This is the output of the mutant a: one mistake; or where exp takes logits',
+    'Every element of the output is 0.500 times the right one: look for a factor that is missing or applied twice',
+    'Each row of the output is the right one times a factor of its own, 0.250 to 2.00: look at what divides a row, the running sum, and what rescales it',
+  ]);
+});

@@ -13,7 +13,7 @@ import type { CaseReport, MismatchPlaces, OutputReport } from '../../worker/mess
 
 /** The findings about a case's outputs, worst first; empty if there are none. */
 export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
-  const { outputs, modified, straying, isAttention } = report;
+  const { outputs, modified, straying, isAttention, likeMutants = [] } = report;
   const of: MakeFinding = (kind, message, remedy) =>
     create(FindingSchema, { kind, message: `${formatShape(shape)}: ${message}`, remedy, shape });
   const elements = outputs.reduce((sum, { figures }) => sum + figures.elements, 0n);
@@ -37,7 +37,13 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
         ]
       : []),
     ...outputs.flatMap((output) =>
-      outputFindings(output, { of, named: areNamed(outputs, shape), isAttention, others: modified.length + straying }),
+      outputFindings(output, {
+        of,
+        named: areNamed(outputs, shape),
+        isAttention,
+        likeMutants,
+        others: modified.length + straying,
+      }),
     ),
   ];
 }
@@ -61,12 +67,14 @@ interface OutputContext {
   /** Whether messages name the output. */
   named: boolean;
   isAttention: boolean;
+  likeMutants: NonNullable<CaseReport['likeMutants']>;
   /** The number of other findings about the same case. */
   others: number;
 }
 
 /** Findings of one output. */
-function outputFindings(output: OutputReport, { of, named, isAttention, others }: OutputContext): Finding[] {
+function outputFindings(output: OutputReport, context: OutputContext): Finding[] {
+  const { of, named, isAttention, others } = context;
   const { name, figures, mismatchPlaces, beyondRounding, trivialNorm } = output;
   const findings: Finding[] = [];
   const where = placesText(mismatchPlaces, named);
@@ -108,9 +116,10 @@ function outputFindings(output: OutputReport, { of, named, isAttention, others }
       of(
         FindingKind.WRONG_RESULT,
         `${counted(wrong)} outside the tolerance${allIn}; the largest error is ${formatError(figures.maxAbsError)}${worstText(figures, place)}`,
-        where === ''
-          ? `See where the errors are, on the error map (view 2, or fa-tui verify): whole tiles point to indexing or a missing barrier, whole rows to ${isAttention ? 'the running maximum and sum' : 'what is computed once a row'}`
-          : `Look for what the kernel does differently in ${where}; the error map (view 2, or fa-tui verify) shows them`,
+        likenessText(output, context) ||
+          (where === ''
+            ? `See where the errors are, on the error map (view 2, or fa-tui verify): whole tiles point to indexing or a missing barrier, whole rows to ${isAttention ? 'the running maximum and sum' : 'what is computed once a row'}`
+            : `Look for what the kernel does differently in ${where}; the error map (view 2, or fa-tui verify) shows them`),
       ),
     );
   }
@@ -134,6 +143,20 @@ function outputFindings(output: OutputReport, { of, named, isAttention, others }
     );
   }
   return findings;
+}
+
+/** What a wrong output resembles; empty if nothing is known. */
+function likenessText({ name, factors }: OutputReport, { named, isAttention, likeMutants }: OutputContext): string {
+  const what = named ? name : 'the output';
+  if (likeMutants.length > 0)
+    return `This is the output ${likeMutants
+      .map(({ name: mutant, about }) => (mutant === '' ? `where ${about}` : `of the mutant ${mutant}: ${about}`))
+      .join('; or ')}`;
+  if (factors === undefined) return '';
+  const [least, most] = [factors.least, factors.most].map((factor) => factor.toPrecision(3));
+  return least === most
+    ? `Every element of ${what} is ${least} times the right one: look for a factor that is missing or applied twice`
+    : `Each row of ${what} is the right one times a factor of its own, ${least} to ${most}: look at what ${isAttention ? 'divides a row, the running sum, and what rescales it' : 'is computed once a row and scales it'}`;
 }
 
 /** Rows of a head over which the error is averaged; an output with fewer has no more. */

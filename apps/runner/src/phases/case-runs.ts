@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { Verdict, InputResultSchema, VerifyProgressSchema, type Shape } from '@flashcore/shared/contract';
 import { caseFlops, formatShape, problemCase, tensorElements, valuesOf } from '@flashcore/shared/kernels';
 import type { Candidate, DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
-import type { CaseReport } from '../../worker/messages/verifying.ts';
+import type { CaseReport, VerifyRequest } from '../../worker/messages/verifying.ts';
 import { MAX_COMPARED_ELEMENTS, SdpaParity } from '../sdpa/sdpa-parity.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import { whyNotSdpa } from './baselines.ts';
@@ -52,6 +52,7 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
         ...rules,
         checkDeterminism: isCheapTwice(services, shape),
         reportPlain: true,
+        likeMutantsOf: mutantsFor(services, shape),
         tellOutputs: 'missing' in parity ? 0 : comparedInputs(services, inputs),
       },
       {
@@ -97,6 +98,14 @@ const SIMULATED_TWICE_FLOPS = 3e8;
 
 function isCheapTwice({ spec: { device, kernel } }: VariantServices, shape: Shape): boolean {
   return !device.simulated || caseFlops(kernel.manifest.problem, shape) <= SIMULATED_TWICE_FLOPS;
+}
+
+/** The oracle computes a case once for each mutant, so a wrong output of a larger case is not compared with them. */
+const LIKE_MUTANTS_FLOPS = 5e7;
+
+function mutantsFor({ spec: { kernel } }: VariantServices, shape: Shape): VerifyRequest['likeMutantsOf'] {
+  const { problem } = kernel.manifest;
+  return problem.mutants.length > 0 && caseFlops(problem, shape) <= LIKE_MUTANTS_FLOPS ? problem : undefined;
 }
 
 interface ProbeOptions {
@@ -159,6 +168,7 @@ export async function runOnce(services: VariantServices, options: OnceOptions): 
       checkDeterminism,
       allInputs: true,
       reportPlain: false,
+      likeMutantsOf: mutantsFor(services, shape),
       tellOutputs: 0,
     },
     {

@@ -1,5 +1,5 @@
 import type { CaseResult, ElementError, ErrorMap, RoundingError, Plain } from '@flashcore/shared/contract';
-import type { ProblemCase, TensorDtype } from '@flashcore/shared/kernels';
+import type { Problem, ProblemCase, ProblemMutant, TensorDtype } from '@flashcore/shared/kernels';
 import type { Executor } from './device.ts';
 import type { SeededInput, Candidate } from './launchable.ts';
 
@@ -47,6 +47,8 @@ export interface VerifyRequest extends JudgementRules {
    * for an output that exceeds the limit of rounding, because a large error of plain attention raises that limit.
    */
   reportPlain: boolean;
+  /** The problem, if a wrong output is to be compared with its mutants. */
+  likeMutantsOf?: Problem | undefined;
   /**
    * Report tensors, output and reference for this many inputs, from the first. They are compared with another
    * implementation.
@@ -113,6 +115,12 @@ export interface MismatchPlaces {
   ofColumns: number;
 }
 
+/** Least and most of the factors; equal if it is one for all elements. */
+export interface Factors {
+  least: number;
+  most: number;
+}
+
 export interface OutputReport {
   name: string;
   dtype: TensorDtype;
@@ -121,6 +129,8 @@ export interface OutputReport {
   figures: OutputFigures;
   /** On any seed; undefined if nothing is outside or the output is too large. */
   mismatchPlaces: MismatchPlaces | undefined;
+  /** Set if the first wrong output is the right one times a factor, or each of its rows times one. */
+  factors?: Factors | undefined;
   /** Whether the error is larger than rounding explains, if the request asked for that check. */
   beyondRounding: boolean;
   /** Whether the output's norm is less than half of the reference's for some seed. */
@@ -139,6 +149,8 @@ export interface CaseReport {
   inputs: { failed: boolean; maxAbsError: number; roundingRatio: number }[];
   /** Undefined if plain attention does not apply to the case. */
   flashAttentionRule: boolean | undefined;
+  /** Mutants of the problem whose answer the first wrong output is. */
+  likeMutants?: Pick<ProblemMutant, 'name' | 'about'>[] | undefined;
   /** Buffers that the kernel changed although it must not: "K", "guard bytes after O". */
   modified: string[];
   /** Number of elements that were right at first, but wrong when the bytes before and after the buffers changed. */

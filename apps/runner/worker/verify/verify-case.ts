@@ -21,6 +21,7 @@ import {
   yardstickFor,
   type JudgedOutput,
 } from './judgement.ts';
+import { factorsOf, mutantsLike } from './likeness.ts';
 import type { Comparison } from './output-comparison.ts';
 import type { ReferenceBook, Yardstick } from './reference-book.ts';
 import { repeatedAnswers, repeatedTensors } from './repeated.ts';
@@ -49,6 +50,9 @@ interface SeedReport {
   /** Elements that become wrong when the bytes of the guards change. */
   straying: number;
   modified: string[];
+  likeMutants?: CaseReport['likeMutants'];
+  /** By output. */
+  factors?: OutputReport['factors'][];
 }
 
 /**
@@ -77,6 +81,7 @@ export async function verifyCase(
       yardsticks,
       checkDeterminism: request.checkDeterminism && index === 0,
       tellOutput: index < request.tellOutputs,
+      explain: !reports.some(failed),
     });
     watched?.close();
     watched = undefined;
@@ -106,6 +111,8 @@ interface SeedOptions {
   yardsticks: Map<string, Yardstick>;
   checkDeterminism: boolean;
   tellOutput: boolean;
+  /** Whether to find what a wrong output resembles. */
+  explain: boolean;
 }
 
 async function verifySeed(run: CandidateRun, reference: Reference, options: SeedOptions): Promise<SeedReport> {
@@ -176,6 +183,17 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
     modified,
     ...(deterministic !== undefined && { deterministic }),
   };
+  // Where a second run differs, the first output is not what was judged.
+  if (options.explain && wrongElements(first) > 0 && first.every(isWhole) && drawnCase === kind) {
+    const wrong = { kind, inputs, outputs, comparisons: first, limits: options.request };
+    const { likeMutantsOf: problem, ownReference: own } = options.request;
+    if (problem) report.likeMutants = await mutantsLike(problem, { ...wrong, own }, reference);
+    report.factors = compared.map((output, index) =>
+      first[index]!.mismatches === 0
+        ? undefined
+        : factorsOf(entryOf(outputs, output.name)!, answers.get(output.name)!.want, output),
+    );
+  }
   if (options.tellOutput && !failed(report)) {
     const { name, dtype } = outputOf(kind);
     const { maxAbsError: most, sumAbsError, elements } = report.outputs[0].comparison;
@@ -193,6 +211,10 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   }
   return report;
 }
+
+/** Whether every element was written and is finite. */
+const isWhole = ({ nanCount, infCount, unwrittenCount }: Comparison): boolean =>
+  nanCount + infCount + unwrittenCount === 0;
 
 const wrongElements = (comparisons: readonly Comparison[]): number =>
   comparisons.reduce((sum, { mismatches }) => sum + mismatches, 0);
@@ -266,11 +288,13 @@ const failed = ({ outputs, modified, straying }: SeedReport): boolean =>
 function summarise(kind: ProblemCase, reports: readonly SeedReport[], seconds: number): CaseReport {
   const deterministic = reports[0]?.deterministic;
   const [first, ...others] = outputsOf(kind);
-  const reported = (output: OutputExtent, index: number): OutputReport =>
-    outputReport(
+  const reported = (output: OutputExtent, index: number): OutputReport => ({
+    ...outputReport(
       output,
       reports.map((report) => report.outputs[index]!),
-    );
+    ),
+    factors: reports.flatMap(({ factors }) => factors?.[index] ?? [])[0],
+  });
   return {
     figures: {
       seeds: reports.length,
@@ -286,6 +310,7 @@ function summarise(kind: ProblemCase, reports: readonly SeedReport[], seconds: n
     })),
     isAttention: kind.operation !== 'own',
     flashAttentionRule: flashAttentionRule(reports),
+    likeMutants: reports.flatMap(({ likeMutants = [] }) => likeMutants),
     modified: [...new Set(reports.flatMap((report) => report.modified))],
     straying: reports.reduce((sum, report) => sum + report.straying, 0),
   };

@@ -1,0 +1,131 @@
+import {
+  installedProblem,
+  parseExpression,
+  problemCase,
+  valuesOf,
+  parseShape,
+  type ProblemMutant,
+} from '@flashcore/shared/kernels';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
+import { BuildTools } from '../../src/build/build-tools.ts';
+import { ArtifactStore } from '../../src/store/artifacts.ts';
+import { TEST_HOST } from '../../src/testing/test-host.ts';
+import { loadReference, type Reference } from '../driver/reference.ts';
+import { outputsOf, tensorOf, type TensorsByName } from '../driver/tensor-bits.ts';
+import { NORMAL, drawInputs } from './inputs.ts';
+import { answersOf, compareOutputs, type JudgementLimits } from './judgement.ts';
+import { factorsOf, mutantsLike, type WrongRun } from './likeness.ts';
+import { mutatedQuestion } from './mutate.ts';
+import { POISONS } from './verify-case.ts';
+
+const ATTENTION = installedProblem('attention');
+const KIND = problemCase(ATTENTION, valuesOf(parseShape('1x2x64x64c')), 'fp16');
+const LIMITS: JudgementLimits = {
+  tolerance: { absolute: 2e-3, relative: 2e-2 },
+  ownTolerances: {},
+  judgeRounding: false,
+};
+let reference: Reference;
+let inputs: TensorsByName;
+
+const repositoryRoot = fileURLToPath(new URL('../../../..', import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), 'fc-likeness-'));
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+
+beforeAll(async () => {
+  const tools = new BuildTools({
+    repositoryRoot,
+    dataDirectory: folder,
+    kernelsFolder: join(repositoryRoot, 'kernels'),
+    artifacts: new ArtifactStore(join(folder, 'artifacts')),
+    ...TEST_HOST,
+  });
+  reference = loadReference(await tools.libraries.reference({ signal: new AbortController().signal }));
+  inputs = drawInputs(KIND, { seed: '5eed', rule: NORMAL }, reference);
+}, 300_000);
+
+const mutantNamed = (wanted: string): ProblemMutant => ATTENTION.mutants.find(({ name }) => name === wanted)!;
+
+/** The names of the mutants that an output is like. */
+const like = async (O: TensorsByName[string]): Promise<string[]> =>
+  (await mutantsLike(ATTENTION, await likeRun(O), reference)).map(({ name }) => name);
+
+async function likeRun(O: TensorsByName[string]): Promise<WrongRun> {
+  const answers = await answersOf(reference, KIND, { inputs, own: undefined });
+  const outputs = { O };
+  const comparisons = compareOutputs(reference, outputs, {
+    ...{ outputs: outputsOf(KIND), answers, limits: LIMITS, poison: POISONS[0] },
+  });
+  return { kind: KIND, inputs, outputs, comparisons, limits: LIMITS, own: undefined };
+}
+
+/** What a kernel with this mistake computes, with another rounding in each element. */
+async function mistaken(mutant: ProblemMutant): Promise<TensorsByName[string]> {
+  const asked = mutatedQuestion(ATTENTION, mutant, { kind: KIND, inputs }) ?? { kind: KIND, inputs };
+  const { want } = (await answersOf(reference, asked.kind, { inputs: asked.inputs, own: undefined })).get('O')!;
+  return tensorOf(
+    Float32Array.from(want, (value, index) => value * (1 + ((index % 3) - 1) * 2 ** -11)),
+    'fp16',
+  );
+}
+
+test.each(['scale_forgotten', 'mask_ignored', 'keys_of_next_head', 'values_shifted'])(
+  'an output with the mistake %s is like that mutant',
+  async (name) => {
+    expect(await like(await mistaken(mutantNamed(name)))).toEqual([name]);
+  },
+);
+
+test('logits without log2(e) are recognised, although the problem lists no such mutant', async () => {
+  const values = [{ name: 'scale', value: parseExpression('scale * 0.6931471805599453') }];
+  const run = likeRun(await mistaken({ name: '', about: '', change: { kind: 'set', values } }));
+  expect(await mutantsLike(ATTENTION, await run, reference)).toEqual([
+    { name: '', about: 'exp2 takes logits that were not multiplied by log2(e)' },
+  ]);
+});
+
+test('an output of zeros is like the mutant that computes nothing', async () => {
+  expect(await like(tensorOf(new Float32Array(2 * 64 * 64), 'fp16'))).toEqual(['zeros']);
+});
+
+test('an output that is wrong in another way is like no mutant', async () => {
+  const right = (await answersOf(reference, KIND, { inputs, own: undefined })).get('O')!.want;
+  expect(
+    await like(
+      tensorOf(
+        Float32Array.from(right, (value) => 2 * value),
+        'fp16',
+      ),
+    ),
+  ).toEqual([]);
+});
+
+const output = {
+  name: 'O',
+  direction: 'out' as const,
+  role: 'v' as const,
+  dims: [1, 1, 4, 16],
+  dtype: 'fp32' as const,
+};
+const WANT = Float64Array.from({ length: 64 }, (_, index) => Math.sin(index + 1));
+
+test.each<[string, (value: number, row: number) => number, ReturnType<typeof factorsOf>]>([
+  ['one factor', (value) => value * 0.5, { least: 0.5, most: 0.5 }],
+  ['a factor in each row', (value, row) => value * 2 ** row, { least: 2, most: 8 }],
+  ['another sum', (value, row) => value + row, undefined],
+  ['no error', (value) => value, undefined],
+  ['zeros', () => 0, undefined],
+])('an output of %s', (_, change, wanted) => {
+  const got = tensorOf(
+    Float32Array.from(WANT, (value, index) => change(value, Math.floor(index / 16))),
+    'fp32',
+  );
+  const factors = factorsOf(got, WANT, output);
+  expect(factors && { least: Number(factors.least.toFixed(3)), most: Number(factors.most.toFixed(3)) }).toEqual(wanted);
+});

@@ -1,0 +1,168 @@
+/** Finds what a wrong output resembles: the answer with a mutant of the problem, or the right answer times a factor. */
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { parseExpression, type Problem, type ProblemCase, type ProblemMutant } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
+import type { Answers, Reference } from '../driver/reference.ts';
+import {
+  matricesOf,
+  outputsOf,
+  tensorOf,
+  valueReader,
+  type OutputExtent,
+  type TensorsByName,
+} from '../driver/tensor-bits.ts';
+import type { Executor } from '../messages/device.ts';
+import type { Factors, OutputReport } from '../messages/verifying.ts';
+import { answersOf, compareOutputs, saturated, type JudgementLimits } from './judgement.ts';
+import { mutatedOutputs, mutatedQuestion } from './mutate.ts';
+import type { Comparison } from './output-comparison.ts';
+import { ReferenceFailed } from './own-reference.ts';
+
+export interface WrongRun {
+  kind: ProblemCase;
+  inputs: TensorsByName;
+  /** What the kernel computed. */
+  outputs: TensorsByName;
+  comparisons: readonly Comparison[];
+  limits: JudgementLimits;
+  own: Executor | undefined;
+}
+
+/** An error that shrinks to this share of its square is explained; rounding is far below it. */
+const EXPLAINED_SHARE = 1e-2;
+const MOST_MUTANTS = 2;
+
+const scaled = (value: string, about: string): ProblemMutant => ({
+  name: '',
+  about,
+  change: { kind: 'set', values: [{ name: 'scale', value: parseExpression(value) }] },
+});
+/** Usual mistakes that problems do not list; they have no name. */
+const SCALE_MISTAKES: readonly ProblemMutant[] = [
+  scaled('scale / 1.4426950408889634', 'exp2 takes logits that were not multiplied by log2(e)'),
+  scaled('scale * 1.4426950408889634', 'exp takes logits that were multiplied by log2(e)'),
+  scaled('scale * scale', 'logits are scaled twice'),
+];
+
+/**
+ * The mutants whose answer the output is, within the tolerance and much closer than to the right answer; at most two,
+ * because some mistakes look alike in a case.
+ */
+export async function mutantsLike(
+  problem: Problem,
+  run: WrongRun,
+  reference: Reference,
+): Promise<Pick<ProblemMutant, 'name' | 'about'>[]> {
+  const found: Pick<ProblemMutant, 'name' | 'about'>[] = [];
+  for (const mutant of [...problem.mutants, ...('scale' in run.kind.values ? SCALE_MISTAKES : [])]) {
+    const answers = await mutatedAnswers(problem, mutant, { run, reference });
+    if (answers && isExplained(answers, run, reference)) found.push({ name: mutant.name, about: mutant.about });
+    if (found.length === MOST_MUTANTS) break;
+  }
+  return found;
+}
+
+/** Undefined if the mutant changes nothing in this case, or if the oracle refuses the case that it makes. */
+async function mutatedAnswers(
+  problem: Problem,
+  mutant: ProblemMutant,
+  { run: { kind, inputs, own }, reference }: { run: WrongRun; reference: Reference },
+): Promise<Answers | undefined> {
+  const { change } = mutant;
+  // Elements that were not written are told apart by their poison.
+  if (change.kind === 'unwritten') return undefined;
+  try {
+    const question = mutatedQuestion(problem, mutant, { kind, inputs });
+    if (question) return saturated(kind, await answersOf(reference, question.kind, { inputs: question.inputs, own }));
+    if (change.kind === 'set' || !outputsOf(kind).some(({ name }) => name === change.tensor)) return undefined;
+    const answers = saturated(kind, await answersOf(reference, kind, { inputs, own }));
+    const right = Object.fromEntries(
+      outputsOf(kind).map(({ name, dtype }) => [name, tensorOf(Float32Array.from(answers.get(name)!.want), dtype)]),
+    );
+    const changed = mutatedOutputs(mutant, kind, { outputs: right, poison: 0 });
+    return new Map(
+      outputsOf(kind).map(({ name, dtype }) => {
+        const bits = entryOf(changed, name)!;
+        return [
+          name,
+          { ...answers.get(name)!, want: Float64Array.from(bits, (_, index) => valueReader(bits, dtype)(index)) },
+        ];
+      }),
+    );
+  } catch (error) {
+    // `problem check` reports a mutant that cannot be computed; here it explains nothing.
+    if (error instanceof FlashcoreError || error instanceof ReferenceFailed) return undefined;
+    throw error;
+  }
+}
+
+function isExplained(
+  answers: Answers,
+  { kind, outputs, comparisons, limits }: WrongRun,
+  reference: Reference,
+): boolean {
+  const compared = outputsOf(kind);
+  const written = new Set(compared.map(({ name }) => name));
+  const extents = compared.every(({ name }) => answers.get(name)?.want.length === entryOf(outputs, name)!.length);
+  if (!extents) return false;
+  const now = compareOutputs(reference, outputs, { outputs: compared, answers, limits, poison: 0, written });
+  const squares = (all: readonly Comparison[]): number =>
+    all.reduce((sum, { sumSquareError }) => sum + sumSquareError, 0);
+  return now.every(({ mismatches }) => mismatches === 0) && squares(now) <= EXPLAINED_SHARE * squares(comparisons);
+}
+
+/**
+ * The factors by which an output is the right answer times a number: one for all elements, or one for each row. Undefined if
+ * the errors are of another kind.
+ */
+export function factorsOf(
+  got: TensorsByName[string],
+  want: Float64Array,
+  output: OutputExtent,
+): OutputReport['factors'] {
+  const { columns } = matricesOf(output);
+  const valueAt = valueReader(got, output.dtype);
+  const all = fitted(valueAt, want, { from: 0, to: want.length });
+  if (isWrongFactor(all.factor) && all.rest <= EXPLAINED_SHARE * all.error)
+    return { least: all.factor, most: all.factor };
+  // A row of one or two numbers nearly always has a factor.
+  if (columns < LEAST_COLUMNS) return undefined;
+  const rows = Array.from({ length: want.length / columns }, (_, row) =>
+    fitted(valueAt, want, { from: row * columns, to: (row + 1) * columns }),
+  );
+  const total = (of: (row: Fit) => number): number => rows.reduce((sum, row) => sum + of(row), 0);
+  if (!(total(({ rest }) => rest) <= EXPLAINED_SHARE * total(({ error }) => error))) return undefined;
+  const factors = rows.map(({ factor }) => factor).filter(isWrongFactor);
+  const span: Factors = { least: Math.min(...factors), most: Math.max(...factors) };
+  return factors.length > 0 && span.least > 0 ? span : undefined;
+}
+
+const LEAST_COLUMNS = 8;
+/** A factor so near to 1 is rounding. */
+const LEAST_OFF = 1e-3;
+const isWrongFactor = (factor: number): boolean => factor !== 0 && Math.abs(factor - 1) > LEAST_OFF;
+
+interface Fit {
+  factor: number;
+  /** Sum of squares of got - want. */
+  error: number;
+  /** Sum of squares of got - factor * want. */
+  rest: number;
+}
+
+/** The factor by least squares. */
+function fitted(
+  valueAt: (index: number) => number,
+  want: Float64Array,
+  { from, to }: { from: number; to: number },
+): Fit {
+  let [products, squares, gotSquares] = [0, 0, 0];
+  for (let index = from; index < to; index += 1) {
+    const [got, wanted] = [valueAt(index), want[index]!];
+    products += got * wanted;
+    squares += wanted * wanted;
+    gotSquares += got * got;
+  }
+  const factor = squares === 0 ? 0 : products / squares;
+  return { factor, error: gotSquares - 2 * products + squares, rest: Math.max(0, gotSquares - factor * products) };
+}
