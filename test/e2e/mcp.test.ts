@@ -301,7 +301,10 @@ describe.each(ERAS)('in the protocol era %s, the MCP server', (era) => {
       // The run cannot decide anything, because the agent chose its shapes and champion; the answer says so.
       expect(result).toMatchObject({
         ranked: false,
-        not_ranked: expect.arrayContaining(['cases chosen by the client', 'champion chosen by the client']) as string[],
+        not_ranked: expect.arrayContaining([
+          "cases other than the plan's",
+          'champion named by the request',
+        ]) as string[],
         acceptable: { possible: false },
       });
       const accepted = await agent.call('accept', { job: compared.document['job'], over: 'none' });

@@ -131,7 +131,7 @@ const STEPS: Record<string, Step> = {
   compare: { first: '6gjjb6k', shows: /against the pinned job/, undo: 'c' },
   'watch-folder': { first: '1', shows: /folder to watch: .*kernels\/flashcore_v6█/, undo: ESCAPE },
   // The gate requires all parity cases; here only one small shape was verified.
-  accept: { first: '1', shows: /Cannot accept flashcore_v6[^]*not ranked: cases chosen by the client/ },
+  accept: { first: '1', shows: /Cannot accept flashcore_v6[^]*not ranked: cases other than the plan's/ },
   reject: { first: '1', shows: /Reject flashcore_v6/, undo: ESCAPE },
   undo: { first: '1', shows: /Cannot undo flashcore_v6[^]*neither accepted nor rejected/ },
   'sort-list': { first: '6t', shows: /by latency/, undo: 'tt' },

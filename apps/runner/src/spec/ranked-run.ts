@@ -114,8 +114,8 @@ function verifyReasons(asked: VerifySpec, fixed: VerifySpec): string[] {
   const looser = asked.tolerance.absolute > tolerance.absolute || asked.tolerance.relative > tolerance.relative;
   const fewest = Math.max(FEWEST_SEEDS, fixed.seedCount);
   return [
-    ...(hasAll(asked.shapes, fixed.shapes) ? [] : ['cases chosen by the client']),
-    ...(asked.seeds.length > 0 ? ['seeds given by the client'] : []),
+    ...(hasAll(asked.shapes, fixed.shapes) ? [] : ["cases other than the plan's"]),
+    ...(asked.seeds.length > 0 ? ['seeds given by the request'] : []),
     ...(asked.seeds.length === 0 && asked.seedCount < fewest
       ? [`${asked.seedCount} of at least ${fewest} seeds a case`]
       : []),
@@ -130,11 +130,11 @@ function benchmarkReasons(asked: BenchmarkSpec, fixed: BenchmarkSpec): string[] 
   const sameShapes = hasAll(asked.shapes, fixed.shapes) && hasAll(fixed.shapes, asked.shapes);
   const limits = samplingLimits(asked.protocol.sampling, fixed.protocol.sampling);
   return [
-    ...(sameShapes ? [] : ['benchmark shapes chosen by the client']),
-    ...(fixed.modes.every((mode) => asked.modes.includes(mode)) ? [] : ['timing modes chosen by the client']),
-    ...(limits.length > 0 ? [`the client limits ${limits.join(', ')}`] : []),
-    ...(asked.sdpaBackends.length > 0 ? ['SDPA backends chosen by the client'] : []),
-    ...(asked.rivals.length > 0 ? ['rivals chosen by the client'] : []),
+    ...(sameShapes ? [] : ["benchmark shapes other than the plan's"]),
+    ...(fixed.modes.every((mode) => asked.modes.includes(mode)) ? [] : ["timing modes other than the plan's"]),
+    ...(limits.length > 0 ? [`the request limits ${limits.join(', ')}`] : []),
+    ...(asked.sdpaBackends.length > 0 ? ["SDPA backends other than the plan's"] : []),
+    ...(asked.rivals.length > 0 ? ["rivals other than the plan's"] : []),
   ];
 }
 
@@ -153,11 +153,11 @@ function profileReasons(asked: ProfileSpec | undefined, fixed: ProfileSpec | und
   const lacking = fixed.counters.some((counter) => !asked?.counters.includes(counter));
   return asked && !lacking && asked.metricSet === fixed.metricSet && hasAll([asked.shape], [fixed.shape])
     ? []
-    : ['profile chosen by the client'];
+    : ["profile other than the plan's"];
 }
 
 function championReasons({ request, championLeftOut }: RankedParts): string[] {
-  if (request.benchmark?.champion) return ['champion chosen by the client'];
+  if (request.benchmark?.champion) return ['champion named by the request'];
   return championLeftOut === undefined ? [] : [championLeftOut];
 }
 
