@@ -90,7 +90,9 @@ test("run uses the file's plan unless an option names another plan; a kernel wit
     // The sentence may go over several lines.
     expect([exitCode, stdout.replaceAll(/\s+/g, ' ')]).toEqual([
       0,
-      expect.stringContaining('NOTES.md was not filled in when this job ran: fill in what is missing and run it again'),
+      expect.stringContaining(
+        'NOTES.md was not filled in when this job ran: write into NOTES.md what the kernel changes and why, then run it again',
+      ),
     ]);
   });
 });

@@ -37,10 +37,10 @@ const said = () => terminal.store.state.notice?.text;
 test('an acceptable result is announced; the key a shows the comparison, Enter accepts with a note, u undoes it', async () => {
   const [first] = await show('faster');
   await terminal.press('1');
-  expect(await terminal.screen()).toMatch(/→ a accepts it: the champion is +│[^\n]*\n│ +flashcore_v10/);
+  expect(await terminal.screen()).toMatch(/→ a accepts it, and it replaces +│[^\n]*\n│ +the champion/);
   await terminal.press('5');
   expect(await terminal.screen()).toMatch(
-    /plan merge +│\n[^\n]*May be merged[^]*→ a accepts it: the champion is flashcore_v10/,
+    /plan merge +│\n[^\n]*May be merged[^]*→ a accepts it, and it replaces the champion flashcore_v10/,
   );
 
   await terminal.press('a');
@@ -166,5 +166,5 @@ test('the dialog for undoing an acceptance names the champion that follows', asy
     return screen;
   };
   expect(await told(before)).toContain('older (0190f3e2), the champion before it, is champion again.');
-  expect(await told('none')).toContain('it replaced no champion, so there is none then.');
+  expect(await told('none')).toContain('there is no champion again, because it replaced none.');
 });

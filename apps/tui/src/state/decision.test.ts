@@ -6,6 +6,7 @@ import {
   JobKind,
   JobResultSchema,
   JobState,
+  Outcome,
   type Champion,
   type Decision,
 } from '@flashcore/shared/contract';
@@ -56,6 +57,18 @@ test.each<[string, Champion[], Decision[], string | undefined]>([
     });
   },
 );
+
+test('a refusal names what happened to the job, and the key that opens what is missing', () => {
+  const job = { ...comparedWith('jobs/old'), labels: {}, summary: '' };
+  const facts = { champions: [], decisions: [] };
+  const interrupted = { ...job, outcome: Outcome.INTERRUPTED, result: { ...job.result!, acceptability: undefined } };
+  expect(refusalOf(facts, interrupted, 'accept')).toBe('it did not pass (interrupted): 7, then Enter, runs it again');
+  const reason = 'NOTES.md was not filled in when this job ran: write into NOTES.md what the kernel changes and why';
+  const acceptability = { ...job.result!.acceptability!, possible: false, reason };
+  expect(refusalOf(facts, { ...job, result: { ...job.result!, acceptability } }, 'accept')).toBe(
+    `${reason}; o in 7 opens NOTES.md`,
+  );
+});
 
 test('a note is shown with its author, as long as the decision stands', () => {
   const noted = decision(3n, { kind: DecisionKind.ACCEPTED, job: 'jobs/old', client: 'ada', note: 'wider\ntiles' });

@@ -3,6 +3,7 @@ import {
   DecisionKind,
   JobKind,
   JobState,
+  Outcome,
   type Acceptability,
   type Caller,
   type Champion,
@@ -10,7 +11,7 @@ import {
 } from '@flashcore/shared/contract';
 import { formatShape, recordedDtype } from '@flashcore/shared/kernels';
 import { DECISION_WORDS } from '../present/sections/decisions.ts';
-import { KIND_WORDS, shortName } from '../present/words.ts';
+import { KIND_WORDS, outcomeWord, shortName } from '../present/words.ts';
 import type { JobView } from './job-view.ts';
 
 export const CHOICES = ['accept', 'reject', 'undo'] as const;
@@ -67,13 +68,20 @@ export function refusalOf(state: DecisionFacts, job: JobView, choice: Choice): s
 const championEverywhere = (state: DecisionFacts, job: JobView): boolean =>
   state.champions.some((champion) => champion.job === job.name) && replacedBy(state, job).length === 0;
 
-function acceptRefusal({ kind, result }: JobView): string | undefined {
+function acceptRefusal(job: JobView): string | undefined {
+  const { kind, result, outcome } = job;
   if (kind !== JobKind.EXPERIMENT)
     return `a ${KIND_WORDS[kind]} job is judged by no plan: 7, then Enter, runs the experiment`;
-  if (result?.acceptability === undefined) return 'it is not known whether it passed: run it again with this runner';
-  if (!result.acceptability.possible) return result.acceptability.reason;
+  if (result?.acceptability === undefined)
+    return outcome === Outcome.PASSED
+      ? 'its runner did not decide whether it may be accepted: 7, then Enter, runs it again'
+      : `it did not pass (${outcomeWord(job)}): 7, then Enter, runs it again`;
+  const { possible, reason } = result.acceptability;
+  if (!possible) return NAMES_NOTES.test(reason) ? `${reason}; o in 7 opens NOTES.md` : reason;
   return result.ranking?.ranked ? undefined : 'it ran before ranked runs existed: 7, then Enter, runs it again';
 }
+
+const NAMES_NOTES = /\bNOTES\.md was\b|\bNOTES\.md were\b/;
 
 /**
  * The refusal if the champion has changed: the user saw only the difference to the champion that the job was compared
@@ -93,7 +101,7 @@ function staleRefusal(state: DecisionFacts, job: JobView): string | undefined {
 export function openAcceptability(
   state: DecisionFacts,
   job: JobView | undefined,
-): Pick<Acceptability, 'possible' | 'reason'> | undefined {
+): Pick<Acceptability, 'possible' | 'reason' | 'replaces'> | undefined {
   const acceptability = job?.result?.acceptability;
   if (job === undefined || acceptability === undefined || standingDecision(state, job.name) !== undefined)
     return undefined;

@@ -94,7 +94,7 @@ function effectOf(state: AppState, job: JobView, choice: Choice): string {
 function afterUndo({ decisions }: AppState, { evidence }: Decision): string {
   const over = evidence?.over ?? '';
   if (over === '') return 'the champion before it, if there was one, is champion again';
-  if (over === 'none') return 'it replaced no champion, so there is none then';
+  if (over === 'none') return 'there is no champion again, because it replaced none';
   const label = decisions.find(({ job }) => job === over)?.label ?? '';
   return `${namedJob({ name: over, label, kernelId: '' })}, the champion before it, is champion again`;
 }
@@ -176,7 +176,11 @@ export function standingOf(state: AppState): Standing | undefined {
   if (acceptability === undefined) return undefined;
   return acceptability.possible
     ? {
-        text: `→ a accepts it: ${acceptability.reason.replace(/^no champion/, 'there is no champion')}`,
+        text: `→ a accepts it${
+          acceptability.replaces === undefined
+            ? `: ${acceptability.reason.replace(/^no champion/, 'there is no champion')}`
+            : `, and it replaces the champion ${acceptability.replaces}`
+        }`,
         role: 'accent',
         matters: true,
       }

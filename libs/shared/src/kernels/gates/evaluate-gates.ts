@@ -8,6 +8,7 @@ import { measureProfile } from './measure/profile.ts';
 import { measureVerify } from './measure/verify.ts';
 import { phaseOfMetric, type GatePhase, type Metric } from './metrics.ts';
 import { undecided } from './plan-gates.ts';
+import { NOTES_FILE } from '../source-tree.ts';
 
 /** Metrics of the kernel folder itself. */
 const measureManifest: Measure = ({ undocumented }) => ({
@@ -15,9 +16,18 @@ const measureManifest: Measure = ({ undocumented }) => ({
   detail:
     undocumented.length === 0
       ? 'title, lesson and NOTES.md are there'
-      : `${undocumented.join(', ')} ${undocumented.length === 1 ? 'was' : 'were'} not filled in when this job ran: fill in what is missing and run it again to accept the result`,
+      : `${undocumented.join(', ')} ${undocumented.length === 1 ? 'was' : 'were'} not filled in when this job ran: ${toWrite(undocumented)}, then run it again to accept the result`,
   source: 'the kernel folder',
 });
+
+/** What to write where, such as "write into NOTES.md what the kernel changes and why". */
+function toWrite(undocumented: readonly string[]): string {
+  const inManifest = undocumented.filter((part) => part !== NOTES_FILE);
+  return [
+    ...(inManifest.length > 0 ? [`write ${inManifest.join(' and ')} into kernel.yaml`] : []),
+    ...(inManifest.length < undocumented.length ? [`write into ${NOTES_FILE} what the kernel changes and why`] : []),
+  ].join(' and ');
+}
 
 const MEASURES: Record<Exclude<GatePhase, 'group'>, Measure> = {
   build: measureBuild,
