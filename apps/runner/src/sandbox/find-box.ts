@@ -27,7 +27,7 @@ const DEVICE_PROBE_LIMIT_MS = 30_000;
 
 const DETAIL =
   "compilers and the emulator's executors run as nobody without privileges, with the system and their own files read-only, a private /tmp, no network and no view of other processes; they end with the runner, " +
-  'and their processor time, processes and file size are limited';
+  'and each of them is limited in processor time, processes and file size';
 const UNBOXED = 'compilers and workers run with the rights of the runner: send it only code that you trust';
 
 /**

@@ -129,7 +129,7 @@ describe('on a folder that imitates a cgroup', () => {
     const groups = find();
     expect([groups.limited, groups.detail]).toEqual([
       false,
-      `each has a cgroup of its own, all of whose processes end with it; no limit on memory, processes, processors (the cgroup ${own} has no memory, pids, cpu)`,
+      `each has a cgroup of its own, all of whose processes end with it; all processes of one together have no limit on memory, processes, processors (the cgroup ${own} has no memory, pids, cpu)`,
     ]);
     expect(readdirSync(own).filter((name) => name.endsWith('.daemon'))).toEqual([]);
   });

@@ -222,7 +222,7 @@ class Cgroups implements ProcessGroups {
       ...(this.#enabled.has('cpu') ? [`${cpus ?? availableParallelism()} processors`] : []),
     ];
     const most = limits.length > 0 ? `, with at most ${limits.join(', ')}` : '';
-    const without = missing.length > 0 ? `; no limit on ${missing.join('; ')}` : '';
+    const without = missing.length > 0 ? `; all processes of one together have no limit on ${missing.join('; ')}` : '';
     return `each has a cgroup of its own, all of whose processes end with it${most}${without}`;
   }
 }
