@@ -10,7 +10,7 @@ import { measuredEvents } from '../testing/measured-job.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from '../testing/sample-job.ts';
 import { leaderboardPane } from './runner/leaderboard-pane.ts';
 import { latencyView } from './latency/latency.ts';
-import { hasFocus, layoutOf, type PaneColumn } from './chrome/layout.ts';
+import { focusedPane, hasFocus, layoutOf, type PaneColumn } from './chrome/layout.ts';
 import { messageRows, screenOf } from './chrome/message.ts';
 import { PANE_FUNCTIONS } from './views.ts';
 import { headRows } from './chrome/header.ts';
@@ -63,6 +63,17 @@ const SIZES = [60, 61, 70, 79, 80, 99, 100, 120, 137, 159, 160, 200, 260].flatMa
   [16, 24, 30, 49, 50, 60].map((rows) => [columns, rows] as const),
 );
 
+test('on a wide screen without a latency, the focused view gets its room', () => {
+  const screen = { columns: 160, rows: 50, zoomed: false, hasFinding: false, hasListing: false };
+  for (const view of ['correct', 'profile', 'kernels', 'jobs', 'gates', 'host'] as const) {
+    const cells = (hasLatency: boolean): number => {
+      const { width, height } = focusedPane({ ...screen, view, hasLatency });
+      return width * height;
+    };
+    expect(cells(false)).toBeGreaterThan(1.4 * cells(true));
+  }
+});
+
 test('panes exactly fill the screen at every size and for every view', () => {
   for (const [columns, rows] of SIZES) {
     for (const view of VIEWS) {
@@ -72,6 +83,7 @@ test('panes exactly fill the screen at every size and for every view', () => {
         view,
         zoomed: false,
         hasFinding: rows % 2 === 0,
+        hasLatency: columns % 2 === 0,
         hasListing: view === 'profile' && rows % 3 === 0,
       });
       const heightOf = (column: PaneColumn): number => column.reduce((sum, { height }) => sum + height, 0);

@@ -27,6 +27,8 @@ export const CHROME_ROWS = 4;
 export type LaidOut = Pick<UiState, 'columns' | 'rows' | 'view' | 'zoomed'> & {
   /** True if the kernel has a finding, which is shown instead of its latency. */
   readonly hasFinding: boolean;
+  /** True if there is a latency to show; without one, the focused view gets the pane's room. */
+  readonly hasLatency: boolean;
   /** True if view 4 shows source and instructions, which need the room of all other views. */
   readonly hasListing: boolean;
 };
@@ -90,7 +92,7 @@ function withLog(view: ViewId, height: number): readonly (readonly [PaneId, numb
 }
 
 /** Three columns above a full-width log, because log lines are long and wrapped lines are hard to read. */
-function wide({ columns, view, hasFinding, hasListing }: LaidOut, height: number): PaneBand[] {
+function wide({ columns, view, hasFinding, hasLatency, hasListing }: LaidOut, height: number): PaneBand[] {
   const log = Math.max(10, Math.floor(height * 0.25));
   const above = height - log;
   const belowAll: PaneBand = [[{ id: 'log', width: columns, height: log }]];
@@ -100,6 +102,9 @@ function wide({ columns, view, hasFinding, hasListing }: LaidOut, height: number
   const part = (share: number): number => Math.floor(above * share);
   // A view that has no pane in this layout replaces the kernels.
   const corner: ViewId = view === 'host' || view === 'jobs' || view === 'gates' ? view : 'kernels';
+  const left = columns - RAIL_CELLS - right;
+  if (!hasLatency && view !== 'run' && view !== 'latency')
+    return [[rail(RAIL_CELLS, above), ...aroundFocused({ view, corner, left, right, above })], belowAll];
   return [
     [
       rail(RAIL_CELLS, above),
@@ -113,6 +118,30 @@ function wide({ columns, view, hasFinding, hasListing }: LaidOut, height: number
       ]),
     ],
     belowAll,
+  ];
+}
+
+interface FocusedPlace {
+  readonly view: ViewId;
+  /** The view in the lower right corner if latency is shown. */
+  readonly corner: ViewId;
+  readonly left: number;
+  readonly right: number;
+  readonly above: number;
+}
+
+/** The focused view takes the wide column, and two others are next to it. */
+function aroundFocused({ view, corner, left, right, above }: FocusedPlace): PaneColumn[] {
+  const [upper = 'correct', lower = corner] = (['correct', 'profile', corner] as const).filter(
+    (other) => other !== view,
+  );
+  const upperRows = Math.floor(above * 0.45);
+  return [
+    stack(left, [[view, above]]),
+    stack(right, [
+      [upper, upperRows],
+      [lower, above - upperRows],
+    ]),
   ];
 }
 

@@ -12,7 +12,7 @@ import { shownFinding, openListing } from '../../state/source-place.ts';
 import type { LaidOut } from './layout.ts';
 import { saveDifference } from '../../state/save-difference.ts';
 import { counted, formatAge, formatTimeOfDay } from '../../present/numbers.ts';
-import { attachedJob, runningFallback, variantsOf } from '../../state/selectors.ts';
+import { attachedJob, itemCount, runningFallback, variantsOf } from '../../state/selectors.ts';
 
 const TONES: Record<Notice['tone'], Role> = { info: 'accent', warn: 'warn', bad: 'bad' };
 
@@ -150,6 +150,7 @@ function lastCells(text: string, width: number): string {
 export const screenOf = (state: AppState): UiState & LaidOut => ({
   ...state.ui,
   hasFinding: shownFinding(state) !== undefined,
+  hasLatency: state.ui.comparing || (itemCount(state, 'latency') ?? 0) > 0,
   hasListing: openListing(state) !== undefined,
   rows: state.ui.rows + 1 - messageRows(state, state.ui.columns).length,
 });

@@ -111,7 +111,9 @@ interface DetailOptions extends Size {
  * cell come first.
  */
 function caseDetail(result: CaseResult, options: DetailOptions): Row[] {
-  const { width, height, ui, variant } = options;
+  const { width, height, variant } = options;
+  // Another view may be paged while this one is next to it.
+  const ui = options.ui.view === 'correct' ? options.ui : { ...options.ui, detail: 0 };
   const map = mapOf(result);
   const tolerance = toleranceOf(result, variant.verify?.tolerance);
   if (map === undefined) return pageOf(caseRows(result, variant, width), { height, page: ui.detail });

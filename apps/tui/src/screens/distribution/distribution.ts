@@ -40,7 +40,7 @@ export function distributionRows(state: AppState, chosen: BenchmarkView, { width
     ].slice(0, height);
   // Facts come first. If all of them would leave the plot too few rows, they are split into pages.
   const factRows = Math.min(facts.length, Math.max(3, Math.floor(height / 4)), Math.max(0, height - 1 - LEAST_PLOT));
-  const shown = pageOf(facts, { height: factRows, page: state.ui.detail });
+  const shown = pageOf(facts, { height: factRows, page: state.ui.view === 'latency' ? state.ui.detail : 0 });
   const plots = Math.min(2 * MOST_PLOT, height - 1 - shown.length);
   return [title, ...shown, ...plotRows(chosen, bins, { width, height: plots, plot: state.ui.distribution })];
 }

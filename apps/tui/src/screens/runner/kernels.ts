@@ -154,6 +154,8 @@ export const kernelsView: View = ({ state }, { width, height }) => {
       newest: state.jobs.find(({ kernelId }) => kernelId === kernel.kernelId),
     };
   });
+  // Another view may be paged while this one is next to it.
+  const page = ui.view === 'kernels' ? ui.detail : 0;
   const common = commonShape(listed.map(({ last: experiment }) => experiment));
   const table = (size: Size): Row[] =>
     list(columns(state.now, common), listed, { ...size, selected, focused: ui.view === 'kernels' });
@@ -167,7 +169,7 @@ export const kernelsView: View = ({ state }, { width, height }) => {
       remark,
       body: beside(
         left,
-        chosen === undefined ? [] : pageOf(detail(state, chosen, width - leftWidth - 2), { height, page: ui.detail }),
+        chosen === undefined ? [] : pageOf(detail(state, chosen, width - leftWidth - 2), { height, page }),
         { leftWidth },
       ),
     };
@@ -175,9 +177,7 @@ export const kernelsView: View = ({ state }, { width, height }) => {
   const listHeight = Math.min(kernels.length + 1, Math.max(4, Math.floor(height * 0.5)));
   const rows = table({ width, height: listHeight });
   const details =
-    chosen === undefined
-      ? []
-      : pageOf(detail(state, chosen, width), { height: height - rows.length - 1, page: ui.detail });
+    chosen === undefined ? [] : pageOf(detail(state, chosen, width), { height: height - rows.length - 1, page });
   return { title, remark, body: [...rows, [run('─'.repeat(width), 'border')], ...details] };
 };
 
