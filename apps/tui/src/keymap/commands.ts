@@ -1,5 +1,5 @@
 /** The command table, which defines the meaning of every key. The handlers are in keys/. */
-import { didYouMean } from '@flashcore/shared/text';
+import { didYouMean, entryOf } from '@flashcore/shared/text';
 import type { AppState } from '../state/app-state.ts';
 import type { CommandRow } from './command.ts';
 import { JOB_COMMANDS, MARK_COMMANDS } from './job-commands.ts';
@@ -144,9 +144,19 @@ export function whyNothing(key: string, state: AppState): string | undefined {
 export const doesNothing = ({ help, whyNot }: CommandRow, state: AppState): string =>
   (typeof whyNot === 'function' ? whyNot(state) : whyNot) ?? `Not here: ${help}`;
 
+/** Words that users look for and that the help has no room for. */
+const OTHER_WORDS: Partial<Record<CommandId, string>> = {
+  'show-profile': 'roofline slow bottleneck bound hottest ncu nsight stalls',
+  'hottest-line': 'slow bottleneck',
+  'run-kernel': 'form sanitizer memcheck racecheck sanitize shape seeds',
+  'change-form': 'sanitizer memcheck racecheck sanitize shape seeds options',
+  'show-latency': 'slow time p50',
+  'show-host': 'sandbox gpu driver nvcc',
+};
+
 /**
- * Commands whose id, keys or help contain every word of the query. First come those with exactly that key, then those
- * whose name begins with the query, then those that apply where the help was opened; without a query, those that apply
+ * Commands whose id, keys, help or other words contain every word of the query. First come those with exactly that key, then those
+ * whose name or help begins with the query, then those that apply where the help was opened; without a query, those that apply
  * only elsewhere are last.
  */
 export function findCommands(
@@ -155,14 +165,18 @@ export function findCommands(
 ): Command[] {
   const words = query.toLowerCase().split(' ').filter(Boolean);
   const found = commandsOf(state).filter(({ id, keys, help }) =>
-    words.every((word) => `${id} ${keys.join(' ')} ${help}`.toLowerCase().includes(word)),
+    words.every((word) =>
+      `${id} ${keys.join(' ')} ${help} ${entryOf(OTHER_WORDS, id) ?? ''}`.toLowerCase().includes(word),
+    ),
   );
-  const rank = ({ id, keys, when }: Command): number => {
+  const typed = query.toLowerCase();
+  const rank = ({ id, keys, help, when }: Command): number => {
     if (keys.includes(query)) return 0;
-    if (query !== '' && id.startsWith(query.toLowerCase())) return 1;
-    if (here.includes(id)) return 2;
+    if (query !== '' && id.startsWith(typed)) return 1;
+    if (query !== '' && help.toLowerCase().startsWith(typed)) return 2;
+    if (here.includes(id)) return 3;
     // Keys of other views come last, because several of them are the same key.
-    return when === undefined || GENERAL.includes(id) || query !== '' ? 3 : 4;
+    return when === undefined || GENERAL.includes(id) || query !== '' ? 4 : 5;
   };
   return found.toSorted((a, b) => rank(a) - rank(b));
 }

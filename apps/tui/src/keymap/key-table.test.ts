@@ -19,6 +19,8 @@ test('a search for a command prefers exact keys to words that contain them, and 
   expect(findCommands('w')[0]?.id).toBe('wrap');
   expect(findCommands('W')[0]?.id).toBe('watch-folder');
   expect(findCommands('comp')[0]?.id).toBe('compare');
+  expect(findCommands('next error')[0]?.id).toBe('next-error');
+  expect(['roofline', 'slow', 'sanitizer'].map((word) => findCommands(word).length > 0)).toEqual([true, true, true]);
   expect(findCommands('').length).toBe(COMMANDS.length);
 });
 
