@@ -42,6 +42,16 @@ test('filtering shows only matching lines, with the matches marked', () => {
   ]);
 });
 
+test('a filter shows all matching lines that fit, although the first line of the window is the last of them', () => {
+  const log = buffer(['a spill', 'nothing', 'another spill', 'end']);
+  const search = new LogSearch('spill');
+  search.advance(log);
+  const position = { ...FOLLOWING, follow: false, top: 2, query: 'spill', filter: true };
+  expect(
+    logRows({ log, search, position }, { width: 60, height: 9 }).map((row) => rowText(row).slice(16).trim()),
+  ).toEqual(['a spill', 'another spill']);
+});
+
 test('scrolling up ends following, scrolling down never begins it, and both stay inside the log', () => {
   const log = buffer(numbered(100));
   const size = { width: 60, height: 10 };

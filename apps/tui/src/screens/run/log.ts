@@ -34,7 +34,10 @@ export function logRows({ log, search, position }: LogSlice, { width, height }: 
   const layOut = (line: LogLine): Row[] => lineRows(line, { width, wrap, left, search });
   if (position.follow) return lastRows(log, numbers, height, layOut);
   const rows: Row[] = [];
-  for (const line of linesFrom(log, numbers, position.top)) {
+  // Where few lines match, the pane shows all of them rather than only those from the top one on.
+  const top =
+    numbers === undefined ? position.top : Math.min(position.top, firstOfLast(log, numbers, { width, height }, wrap));
+  for (const line of linesFrom(log, numbers, top)) {
     rows.push(...layOut(line));
     if (rows.length >= height) break;
   }
