@@ -206,6 +206,9 @@ function openFirst(jobs: readonly Job[]): readonly Job[] {
   return jobs.toSorted((a, b) => order(a) - order(b) || place(a) - place(b));
 }
 
+/** Whether a job was cancelled because a newer save of its watched folder replaced it. */
+export const isSuperseded = ({ jobs }: Pick<AppState, 'jobs'>, name: string): boolean => supersededIn(jobs).has(name);
+
 /** Names of the jobs that were cancelled because a newer save of the same watched folder replaced them. */
 function supersededIn(jobs: readonly Job[]): ReadonlySet<string> {
   const known = supersededOf.get(jobs);

@@ -138,8 +138,10 @@ export function tabsRow(state: AppState, width: number): Row {
   ]);
   const left: Row = [run(' '), ...(rowWidth(tabs) <= width - 1 ? tabs : shortTabs(state))];
   const gates = gatesRuns(state);
-  const gap = width - rowWidth(left) - rowWidth(gates) - 1;
-  return fitRow(gap >= 1 ? [...left, run(' '.repeat(gap)), ...gates] : left, width);
+  const forms = gates.length === 0 ? [] : [[run('gates ', 'dim'), ...gates], gates];
+  const fitting = forms.find((form) => rowWidth(left) + rowWidth(form) + 2 <= width) ?? [];
+  const gap = width - rowWidth(left) - rowWidth(fitting) - 1;
+  return fitRow(gap >= 1 ? [...left, run(' '.repeat(gap)), ...fitting] : left, width);
 }
 
 /** Number of running jobs that are not on the screen. Without the rail, nothing else shows them. */

@@ -55,7 +55,7 @@ test('a later row about a variant replaces the earlier one', () => {
 
 test('in a live race the fastest variant leads, dropped variants come last with the reason, and the Pareto front is made from the results known so far', () => {
   const pane = textOf({ ...job, tuned: ROWS });
-  expect(pane.title).toBe('3 Latency  race of 4 variants, 1 dropped  LIVE');
+  expect(pane.title).toBe('3 Latency  search over 4 variants, 1 dropped  LIVE');
   expect(pane.body.map(rowText).map((text) => text.trimEnd())).toEqual([
     '   #  variant   regs    SMEM  CTAs/SM  correct          p50                  95 %  x leader  dropped',
     '  -*  TILE=64     96  16 KiB        4  ✓           9.600 us  9.500 us to 9.700 us         -',
@@ -98,6 +98,6 @@ test('a search that timed nothing says so, and has no columns for times', () => 
     tune: { variants: rows, complete: true, rankedBy: 'registers, not timed' },
   });
   const pane = textOf({ ...job, state: JobState.ENDED, outcome: Outcome.PASSED, tuned: rows, result });
-  expect(pane.title).toBe('3 Latency  race of 1 variant, 0 dropped  not timed');
+  expect(pane.title).toBe('3 Latency  search over 1 variant, 0 dropped  not timed');
   expect(rowText(pane.body[0]!).trim()).toBe('#  variant  regs   SMEM  CTAs/SM  correct  dropped');
 });

@@ -44,12 +44,12 @@ export function raceText(race: TuneRace): string {
   return `${standing(race)}${leader === undefined ? '' : `  ${leader.label} leads${time}`}`;
 }
 
-/** Text such as "race of 12 variants, 3 dropped". */
+/** Text such as "search over 12 variants, 3 dropped". */
 function standing({ rows, result }: TuneRace): string {
   const dropped = rows.filter((row) => row.dropped !== undefined).length;
   const complete = isTimed(rows) ? 'decided' : 'not timed';
   const ended = result?.complete ? complete : 'stopped before the end';
-  return `race of ${counted(rows.length, 'variant')}, ${dropped} dropped  ${result === undefined ? 'LIVE' : ended}`;
+  return `search over ${counted(rows.length, 'variant')}, ${dropped} dropped  ${result === undefined ? 'LIVE' : ended}`;
 }
 
 const isTimed = (rows: readonly TunedVariant[]): boolean => rows.some(({ p50Us }) => p50Us !== undefined);

@@ -1,12 +1,12 @@
 import { JobKind, JobState, Outcome, Phase } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
-import { initialState } from '../../state/app-state.ts';
+import { initialState, type AppState } from '../../state/app-state.ts';
 import { jobViewOf, type JobView } from '../../state/job-view.ts';
 import { nothingText, type Subject } from './nothing.ts';
 
 const NAME = 'jobs/1';
 
-function textOf(subject: Subject, kind: JobKind, phase: Phase, ended?: Outcome): string {
+function textOf(subject: Subject, kind: JobKind, phase: Phase, ended?: Outcome, more: Partial<AppState> = {}): string {
   const job: JobView = {
     ...jobViewOf({
       name: NAME,
@@ -21,8 +21,16 @@ function textOf(subject: Subject, kind: JobKind, phase: Phase, ended?: Outcome):
     phases: [{ phase, variant: '', steps: 0, done: 0, startTime: 0 }],
   };
   const start = initialState({ runner: { label: 'here', embedded: true }, columns: 80, rows: 24, now: 0 });
-  return nothingText({ ...start, attached: NAME, views: { [NAME]: job } }, subject);
+  return nothingText({ ...start, ...more, attached: NAME, views: { [NAME]: job } }, subject);
 }
+
+test('the quick check of a watched save says that the experiment follows by itself', () => {
+  const watching = { folder: '/k', job: NAME };
+  expect(textOf('gates', JobKind.VERIFY, Phase.VERIFY)).toMatch(/7, then Enter, runs the whole experiment/);
+  expect(textOf('gates', JobKind.VERIFY, Phase.VERIFY, undefined, { watching })).toBe(
+    'The quick check of a save does not evaluate gates; if it passes, the whole experiment follows.',
+  );
+});
 
 test('a job that was cancelled in its first case does not claim that the case is running', () => {
   expect(textOf('correct', JobKind.VERIFY, Phase.VERIFY)).toBe('The first case is running.');

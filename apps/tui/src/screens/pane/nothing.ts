@@ -95,6 +95,8 @@ export function nothingText(state: AppState, subject: Subject): string {
   }
   const words = WORDS[subject];
   if (job.kind === JobKind.UNSPECIFIED) return 'Reading the events of this job.';
+  if (!words.kinds.includes(job.kind) && state.watching?.job === job.name && job.kind === VERIFY)
+    return `The quick check of a save ${words.other}; if it passes, the whole experiment follows.`;
   if (!words.kinds.includes(job.kind))
     return `A ${KIND_WORDS[job.kind]} job ${words.other}: 7, then Enter, runs the whole experiment.`;
   if (job.state !== JobState.ENDED && shownVariant(state)?.build?.succeeded === false)

@@ -30,6 +30,7 @@ import {
   hasDuration,
   phaseVerdict,
   raceOfAttached,
+  isSuperseded,
   runningFallback,
   shownVariant,
   shownVariantText,
@@ -104,7 +105,8 @@ function headRows(state: AppState, job: JobView, { width, height }: Size): Row[]
 }
 
 /** Says why the gates rejected a correct kernel: in the summary this comes last and would be cut off. */
-function rejection(state: AppState, { outcome }: JobView): string | undefined {
+function rejection(state: AppState, { name, outcome }: JobView): string | undefined {
+  if (isSuperseded(state, name)) return 'A newer save replaced it';
   const rejecting = (shownVariant(state)?.gates ?? []).filter(isRejecting);
   const [first] = rejecting;
   if (outcome !== Outcome.FAILED || first === undefined) return undefined;
@@ -235,7 +237,7 @@ function otherVariantLine(state: AppState, job: JobView, width: number): Row[] {
 
 function latencyLine(state: AppState, width: number): Row {
   const race = raceOfAttached(state);
-  if (race) return line('latency', [run(raceText(race), 'accent'), run('  3 the race', 'key')], width);
+  if (race) return line('latency', [run(raceText(race), 'accent'), run('  3 the search', 'key')], width);
   const shown = liveBenchmark(shownVariant(state));
   const latency = shown?.latency;
   if (shown === undefined || latency === undefined || latency.samples === 0)
@@ -288,9 +290,14 @@ function findingRows(state: AppState, size: Size): Row[] {
   const [first, ...rest] = findingBody(shown, { ...size, height: Math.max(2, size.height - 1) });
   const { fallback, label } = shown.variant;
   const title = `${findingWord(shown.finding.kind).toUpperCase()}${fallback ? ` (${label})` : ''}`;
+  const passed = attachedJob(state)?.outcome === Outcome.PASSED;
   const keys = [countText(shown), editHint(shown)].filter((text) => text !== '').join(', ');
   return [
-    fitRow([run('✗', 'bad'), run(` ${title}`, 'title'), run(`  ${keys}`, 'key')], size.width),
+    // A finding about a kernel that passed is advice.
+    fitRow(
+      [passed ? run('⚠', 'warn') : run('✗', 'bad'), run(` ${title}`, 'title'), run(`  ${keys}`, 'key')],
+      size.width,
+    ),
     ...(first === undefined ? [] : [first]),
     ...rest,
   ];
