@@ -102,6 +102,26 @@ test('comparing jobs that were read to their end requests no more events', async
   expect(asked).toEqual([SAMPLE_JOB]);
 });
 
+test('comparing with a job that was not timed opens the first page with content', async () => {
+  const failed = 'jobs/f0000000-0000-4000-8000-000000000000';
+  const runner = fakeRunner();
+  const untimed = sampleEvents()
+    .filter(({ payload }) => !payload.case?.startsWith('benchmark'))
+    .map((event, index) => ({ ...event, job: failed, sequence: BigInt(index + 1) }));
+  const client: RunnerPort = {
+    ...runner,
+    async *watch(job, options) {
+      if (job === failed) yield* untimed;
+      else yield* runner.watch(job, options);
+    },
+  };
+  const store = begin(client, { watchJob: SAMPLE_JOB });
+  await vi.waitFor(() => expect(store.state.views[SAMPLE_JOB]?.state).toBe(JobState.ENDED));
+  store.dispatch({ type: 'pin', job: failed });
+  await session?.compare(SAMPLE_JOB, failed);
+  expect(store.state.ui.comparePage).toBe('figures');
+});
+
 test("the list of experiments is read again when another client's job has ended", async () => {
   const runner = fakeRunner({ events: [] });
   let reads = 0;

@@ -18,7 +18,7 @@ import type { KernelFolders, ListedKernel } from '../state/listed-kernel.ts';
 import { cancelRequest, followSource } from '../watch/follow-source.ts';
 import { acceptedText, rejectedText, undoneText } from '../present/sections/decisions.ts';
 import type { Choice } from '../state/decision.ts';
-import { pinnedComparison } from '../state/pinned.ts';
+import { firstPage, pinnedComparison } from '../state/pinned.ts';
 import { readSamples, readSources } from './read-comparison.ts';
 import { isBeingRead, type JobView } from '../state/job-view.ts';
 import type { Store } from './store.ts';
@@ -239,6 +239,9 @@ export class Session {
       await Promise.all([this.#load(job, signal), this.#load(pinned, signal)]);
       const { views } = this.#store.state;
       const reading = { client: this.#client, store: this.#store, signal };
+      const comparison = pinnedComparison(this.#store.state);
+      if (comparison !== undefined && this.#store.state.ui.comparePage === 'latency')
+        this.#store.dispatch({ type: 'compare-page', page: firstPage(comparison) });
       await readSamples([entryOf(views, job), entryOf(views, pinned)], reading);
       await readSources(pinnedComparison(this.#store.state), reading);
     });

@@ -3,31 +3,42 @@ import { Verdict, type Metric } from '@flashcore/shared/contract';
 import type { EntryFigureName } from '@flashcore/shared/kernels';
 import { EMULATOR_TIMES, entryOf } from '@flashcore/shared/text';
 import { formatBytes, formatError, formatMicroseconds, formatNumber } from '../present/numbers.ts';
-import type { FigureGroup, PairedFigure, PairedTime } from '../present/sections/paired.ts';
+import type { FigureGroup, Missing, PairedFigure, PairedTime } from '../present/sections/paired.ts';
 import { mostOf, problemsDiffer, type ComparedJob, type LatencyPair, type PinnedComparison } from './pinned.ts';
 import type { VariantView } from './job-view.ts';
 import { MODE_WORDS, shapeShort } from '../present/words.ts';
 
 const LATENCY = 'Latency, p50';
-const NOT_IN_BOTH = 'not measured in both';
-
 export function figureGroups(comparison: PinnedComparison): FigureGroup[] {
   const differ = problemsDiffer(comparison);
   const group = (title: string, figures: readonly PairedFigure[], notCompared = differ): FigureGroup => ({
     title,
     figures,
-    missing: NOT_IN_BOTH,
+    missing: missingOf(comparison, 'counters'),
     notCompared: differ ?? notCompared,
   });
   return [
     {
       ...group(LATENCY, latencyFigures(comparison)),
-      missing: comparison.pairs.length > 0 ? `not compared: ${differ ?? EMULATOR_TIMES}` : NOT_IN_BOTH,
+      missing: comparison.pairs.length > 0 ? { notCompared: differ ?? EMULATOR_TIMES } : missingOf(comparison, 'times'),
     },
     group('Build', buildFigures(comparison)),
     group('Correctness', errorFigures(comparison), inputsDiffer(comparison)),
     group(`Hardware counters${placeText(comparison)}`, counterFigures(comparison), launchesDiffer(comparison)),
   ];
+}
+
+/** Which of two jobs was not measured; 'common' if both were, but nothing of one in the other. */
+export function missingOf(
+  { pinned, shown }: Pick<PinnedComparison, 'pinned' | 'shown'>,
+  figures: 'times' | 'counters',
+): Missing {
+  const has = ({ variant }: ComparedJob): boolean =>
+    figures === 'times'
+      ? variant.benchmarks.some(({ subject, result }) => subject === 'candidate' && result !== undefined)
+      : profiledMetrics(variant).length > 0;
+  if (has(pinned)) return has(shown) ? 'common' : 'after';
+  return has(shown) ? 'before' : 'both';
 }
 
 /** Errors of two jobs can be compared only on the same cases and the same inputs. */
@@ -120,11 +131,12 @@ const BETTER: Record<string, PairedFigure['better']> = {
   local_store_instructions: 'less',
 };
 
+const profiledMetrics = ({ profile }: VariantView): readonly Metric[] =>
+  profile?.verdict === Verdict.PASS ? profile.metrics : [];
+
 function counterFigures({ pinned: { variant: pinned }, shown: { variant: shown } }: PinnedComparison): PairedFigure[] {
-  const metrics = ({ profile }: VariantView): readonly Metric[] =>
-    profile?.verdict === Verdict.PASS ? profile.metrics : [];
-  const others = metrics(shown);
-  return metrics(pinned).flatMap(({ name, unit, value }) => {
+  const others = profiledMetrics(shown);
+  return profiledMetrics(pinned).flatMap(({ name, unit, value }) => {
     const other = others.find((metric) => metric.name === name);
     return other === undefined
       ? []

@@ -13,7 +13,7 @@ import {
   type EntryFigureName,
 } from '@flashcore/shared/kernels';
 import type { PairedVerdict } from '../present/sections/paired.ts';
-import type { AppState } from './app-state.ts';
+import type { AppState, ComparePage } from './app-state.ts';
 import type { BenchmarkView, JobView, VariantView } from './job-view.ts';
 import { attachedJob, shownVariant, variantsOf } from './selectors.ts';
 
@@ -156,6 +156,12 @@ export function changedSources({ pinned, shown }: Pick<PinnedComparison, 'pinned
   return [{ pinned: pinnedUnit, shown: shownUnit }, ...paired, ...onlyShown].filter(
     (pair) => pair.pinned?.sha256 !== pair.shown?.sha256,
   );
+}
+
+/** The page that a comparison opens on. A job that failed was not timed, so what differs in the source comes first. */
+export function firstPage(comparison: PinnedComparison): ComparePage {
+  if (comparison.pairs.length > 0) return 'latency';
+  return changedSources(comparison).length > 0 ? 'source' : 'figures';
 }
 
 /** The profile of the pinned job, if that is another job and profiled the same shape of the same problem. */

@@ -24,11 +24,14 @@ export interface PairedFigure {
   readonly better?: 'less' | 'more' | undefined;
 }
 
+/** Which of two jobs was not measured: the earlier, the later or both; 'common': both were, but not the same. */
+export type Missing = 'before' | 'after' | 'both' | 'common';
+
 export interface FigureGroup {
   readonly title: string;
   readonly figures: readonly PairedFigure[];
-  /** The reason why the group has no figures. */
-  readonly missing: string;
+  /** Why the group has no figures, if it has none. */
+  readonly missing: Missing | { readonly notCompared: string };
   /** The reason why the two jobs' figures are shown without their change. */
   readonly notCompared?: string | undefined;
 }
@@ -108,10 +111,20 @@ function changePiece({ before, after, better, format, isPercent, isNotCompared }
   return piece(text, improved ? 'good' : 'bad');
 }
 
+function missingText(missing: FigureGroup['missing'], { before, after }: Sides): string {
+  if (typeof missing === 'object') return `not compared: ${missing.notCompared}`;
+  return {
+    before: `measured in ${after}, not in ${before}`,
+    after: `measured in ${before}, not in ${after}`,
+    both: 'measured in neither job',
+    common: 'measured in both jobs, but with nothing in common',
+  }[missing];
+}
+
 /** Every group under its title. */
 export const figureBlocks = (groups: readonly FigureGroup[], sides: Sides): Block[] =>
   groups.flatMap(({ title, figures, missing, notCompared }): Block[] => {
-    if (figures.length === 0) return [heading(title), notice(missing, 'dim')];
+    if (figures.length === 0) return [heading(title), notice(missingText(missing, sides), 'dim')];
     const hasUnits = figures.some(({ unit }) => unit !== undefined);
     const columns = [
       ...figureColumns(sides),

@@ -41,6 +41,24 @@ test('a comparison applies only to its two jobs: another job shows its own laten
   }
 });
 
+test('where one job was not timed, the page of times says which', () => {
+  const { state, log, search } = comparing();
+  const page = (untimed: readonly string[]): string => {
+    const views = { ...state.views };
+    for (const job of untimed) {
+      const view = views[job]!;
+      views[job] = { ...view, variants: view.variants.map((variant) => ({ ...variant, benchmarks: [] })) };
+    }
+    const rows = latencyView({ state: { ...state, views }, log, search }, { width: 100, height: 30 }).body.map(rowText);
+    return rows.slice(3).join('\n').trim();
+  };
+  expect([[PINNED], [SHOWN], [PINNED, SHOWN]].map(page)).toEqual([
+    'The pinned job was not timed. d shows the other differences.',
+    'The shown job was not timed. d shows the other differences.',
+    'Neither job was timed. d shows the other differences.',
+  ]);
+});
+
 test.each([76, 78, 116])('at %i cells both medians are shown, although emulator times are not compared', (width) => {
   const { state, log, search } = comparing();
   const text = latencyView({ state, log, search }, { width, height: 30 }).body.map(rowText).join('\n');

@@ -10,14 +10,16 @@ import { PAIRED_ROLES, differText, figureBlocks, timeColumns } from '../../prese
 import { COMPARE_PAGES, type AppState, type ComparePage } from '../../state/app-state.ts';
 import {
   pinnedComparison,
+  changedSources,
   problemsDiffer,
+  sourcesOf,
   type ComparedJob,
   type PinnedComparison,
   type LatencyPair,
 } from '../../state/pinned.ts';
 import { MODE_WORDS, jobTitle, shapeShort, shortName } from '../../present/words.ts';
 import { noteText } from '../../state/decision.ts';
-import { figureGroups, pairedTime } from '../../state/pinned-figures.ts';
+import { figureGroups, missingOf, pairedTime } from '../../state/pinned-figures.ts';
 import { histogramData } from '../../present/cells/histogram.ts';
 import { upperList } from '../pane/list.ts';
 import { sourceDiffRows } from './source-diff.ts';
@@ -79,9 +81,7 @@ function sideRows(
   { pinned, shown }: Pick<PinnedComparison, 'pinned' | 'shown'>,
   width: number,
 ): Row[] {
-  const same =
-    pinned.job.provenance?.sourceDigest !== undefined &&
-    pinned.job.provenance.sourceDigest === shown.job.provenance?.sourceDigest;
+  const remark = sameText({ pinned, shown });
   const noteOf = ({ job }: ComparedJob): Row[] => {
     const note = noteText(state, job.name);
     return note === ''
@@ -89,10 +89,7 @@ function sideRows(
       : [fitRow([run(' '.repeat(MARK_CELLS)), run(cutCells(note, width - MARK_CELLS), 'dim')], width)];
   };
   const side = (mark: string, role: Role, { job }: ComparedJob): Row => {
-    const source =
-      job.provenance === undefined
-        ? ''
-        : `  source ${job.provenance.sourceDigest.slice(0, 10)}${same ? ', the same' : ''}`;
+    const source = job.provenance === undefined ? '' : `  source ${job.provenance.sourceDigest.slice(0, 10)}${remark}`;
     const tail = `  ${shortName(job.name)}${source}`;
     return fitRow(
       [
@@ -114,6 +111,15 @@ function sideRows(
   ];
 }
 
+/** Whether the two jobs have the same sources. The digest is the whole folder's, of which not every file is compiled. */
+function sameText({ pinned, shown }: Pick<PinnedComparison, 'pinned' | 'shown'>): string {
+  const [before, after] = [pinned, shown].map(({ job: { provenance } }) => provenance?.sourceDigest);
+  if (before === undefined || after === undefined) return '';
+  if (before === after) return ', the same';
+  const compiled = sourcesOf(pinned.variant).length > 0 && sourcesOf(shown.variant).length > 0;
+  return compiled && changedSources({ pinned, shown }).length === 0 ? ', same code' : '';
+}
+
 /** The figures, indented under the titles of their groups. */
 const figureRows = (comparison: PinnedComparison, width: number): Row[] =>
   figureBlocks(figureGroups(comparison), SIDES).flatMap((block) =>
@@ -127,12 +133,11 @@ const figuresPage = (state: AppState, comparison: PinnedComparison, { width, hei
 const sourcePage = (state: AppState, comparison: PinnedComparison, { width, height }: Size): Page =>
   scrolled('', sourceDiffRows(state, comparison, width), { width, height, top: state.ui.selected.latency });
 
-function latencyPage(state: AppState, { pairs }: PinnedComparison, { width, height }: Size): Page {
+function latencyPage(state: AppState, comparison: PinnedComparison, { width, height }: Size): Page {
+  const { pairs } = comparison;
   if (pairs.length === 0)
     return {
-      body: wrapRows('The two jobs have no measured shape in common. d shows their other differences.', width, {
-        role: 'dim',
-      }),
+      body: wrapRows(`${untimedText(comparison)} d shows the other differences.`, width, { role: 'dim' }),
     };
   const selected = Math.min(state.ui.selected.latency, pairs.length - 1);
   const rows = upperList(timeColumns(SIDES), pairs.map(pairedTime), {
@@ -154,6 +159,20 @@ function latencyPage(state: AppState, { pairs }: PinnedComparison, { width, heig
         : [verdictRow(chosen), ...(room < 5 ? [] : distributions(chosen, { width, height: room }))]),
     ],
   };
+}
+
+/** Why the two jobs have no times to compare. */
+function untimedText(comparison: PinnedComparison): string {
+  switch (missingOf(comparison, 'times')) {
+    case 'both':
+      return 'Neither job was timed.';
+    case 'before':
+      return 'The pinned job was not timed.';
+    case 'after':
+      return 'The shown job was not timed.';
+    case 'common':
+      return 'The two jobs timed different shapes.';
+  }
 }
 
 /** The verdict in one line, above the curves. */
