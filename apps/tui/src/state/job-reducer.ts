@@ -9,6 +9,7 @@ import {
   type AttemptStarted,
   type GateResult,
   type JobEvent,
+  type LogLine,
   type JobResult,
 } from '@flashcore/shared/contract';
 import { outcomeWord } from '../present/words.ts';
@@ -200,12 +201,23 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
       return withGatesClosed(result === undefined ? ended : withResult(ended, result));
     }
     case 'logLine':
+      return withLogLine(view, payload.value, time);
     case undefined:
       return view;
     default:
       // An event that only newer runners send.
       return view;
   }
+}
+
+const COMPILING = /^compiling .+?(?:: (\d+ of \d+) done,| with )/;
+
+/** The runner tells in its log, every 10 s, what it compiles before its device can start. */
+function withLogLine(view: JobView, { source, text }: LogLine, time: number): JobView {
+  if (source !== 'runner') return view;
+  const [isCompiling, done = ''] = COMPILING.exec(text) ?? [];
+  if (isCompiling !== undefined) return { ...view, compiling: { done, time } };
+  return text.startsWith('compilations: ') ? { ...view, compiling: undefined } : view;
 }
 
 /** The state that an event gives a job, except that a job that has ended stays ended when its old events are read. */

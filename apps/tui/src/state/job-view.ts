@@ -66,6 +66,8 @@ export interface JobView {
   /** Rows of the table of a search over variants. */
   readonly tuned: readonly TunedVariant[];
   readonly warnings: readonly string[];
+  /** What the runner said last about compilations that its device waits for; `done` is text such as "1 of 3". */
+  readonly compiling?: { readonly done: string; readonly time: number } | undefined;
   readonly conditions?: DeviceConditions | undefined;
   readonly provenance?: Provenance | undefined;
   readonly deviceSeconds?: number | undefined;

@@ -116,6 +116,16 @@ export function waitsSince({ state, phases }: JobView, now: number): number | un
   return state !== JobState.RUNNING || since === undefined || now - since < TELL_WAIT_MS ? undefined : since;
 }
 
+/** The runner repeats its line about compilations every 10 s, later if the machine is busy. */
+const COMPILING_FOR_MS = 45_000;
+
+/** What a job that waitsSince() waits for. The emulator is compiled on its first start on a machine. */
+export function waitText({ compiling, device }: JobView, now: number): string {
+  if (compiling === undefined || now - compiling.time > COMPILING_FOR_MS) return 'waiting for the device';
+  const what = device?.simulated === false ? 'compiling for the device' : 'compiling the emulator';
+  return compiling.done === '' ? what : `${what}, ${compiling.done}`;
+}
+
 /** The finished share of the current phase; 1 once the job has ended. Undefined before the first phase. */
 export function jobShare(job: JobView | undefined): number | undefined {
   if (job === undefined || job.phases.length === 0) return undefined;

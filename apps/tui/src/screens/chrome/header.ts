@@ -16,6 +16,7 @@ import {
   jobShare,
   runningFallback,
   shownVariant,
+  waitText,
   waitsSince,
 } from '../../state/selectors.ts';
 import { gateTally } from '../../state/gate-board.ts';
@@ -100,7 +101,7 @@ function progressForms(job: JobView, now: number): Row[] {
   }
   const clock = run(hasDuration(job) ? ` ${formatElapsed(seconds)}` : '', 'dim');
   if (waitsSince(job, now) !== undefined) {
-    const waits = run('waiting for the device', 'accent');
+    const waits = run(waitText(job, now), 'accent');
     return [[waits, clock], [waits]];
   }
   const phase = currentPhase(job);

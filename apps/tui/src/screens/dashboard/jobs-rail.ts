@@ -9,7 +9,7 @@ import { PHASE_WORDS, jobMark, outcomeWord, shortName } from '../../present/word
 import type { AppState } from '../../state/app-state.ts';
 import { sourceMark } from '../../state/chosen.ts';
 import { listTitle } from '../../state/listed-kernel.ts';
-import { hasDuration, railJobsOf, waitsSince } from '../../state/selectors.ts';
+import { hasDuration, railJobsOf, waitText, waitsSince } from '../../state/selectors.ts';
 import { noAnswerYet } from '../pane/nothing.ts';
 import type { View } from '../pane/view.ts';
 
@@ -96,5 +96,6 @@ function tailOf(state: AppState, job: Job): [word: string, clock: string] {
   const view = entryOf(state.views, name);
   const phase = view?.phases.at(-1)?.phase;
   const word = phase === undefined ? 'running' : PHASE_WORDS[phase];
-  return [view !== undefined && waitsSince(view, now) !== undefined ? 'waiting' : word, clock];
+  const waits = view !== undefined && waitsSince(view, now) !== undefined;
+  return [waits ? (waitText(view, now).split(' ')[0] ?? word) : word, clock];
 }

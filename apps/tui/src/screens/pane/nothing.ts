@@ -103,7 +103,7 @@ export function nothingText(state: AppState, subject: Subject): string {
     return `The build failed ${words.before}.`;
   if (subject === 'correct' && waitsSince(job, state.now) !== undefined)
     return isSimulated(state)
-      ? 'The build is done; cases run once the emulator is ready. Its first start on a machine compiles it: a minute.'
+      ? 'The build is done; cases run once the emulator is ready. Its first start on a machine compiles it, for a minute or more.'
       : 'The build is done; cases run once the device is open.';
   if (job.state !== JobState.ENDED) {
     const phase = currentPhase(job)?.phase;

@@ -4,7 +4,8 @@ import { rowText, run } from '../../present/cells/row.ts';
 import { Store } from '../../session/store.ts';
 import { initialState } from '../../state/app-state.ts';
 import { reduceJob } from '../../state/job-reducer.ts';
-import { jobViewOf } from '../../state/job-view.ts';
+import { jobViewOf, type JobView } from '../../state/job-view.ts';
+import { waitText } from '../../state/selectors.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf, sampleEvents } from '../../testing/sample-job.ts';
 import { headerRow } from '../chrome/header.ts';
 import { messageRows } from '../chrome/message.ts';
@@ -26,6 +27,32 @@ test('the build ends with its result; the time until the next phase is shown as 
     '● running  2.30 s  ✓ build USE_WMMA=1 1/2 1.40 s',
     '● running  10.2 s  ✓ build USE_WMMA=1 1/2 1.40 s   ● waiting for the device 8.00 s',
   ]);
+});
+
+test('a wait during which the emulator is compiled is called that, with its progress', () => {
+  const events = sampleEvents();
+  const until = events.findIndex(({ payload }) => payload.case === 'buildResult');
+  const lines = [
+    ...events.slice(0, until + 1).map(({ payload }) => payload),
+    ...[
+      'compiling libcuda_emu.so with g++ 13.2; the next job finds it in the cache',
+      'compiling libcuda_emu.so, libreference.so: 1 of 2 done, 10 s',
+      'compilations: 2 of 2 done, 20 s',
+    ].map((text) => ({ case: 'logLine' as const, value: { source: 'runner', text } })),
+  ];
+  const views = eventsOf(lines).reduce<JobView[]>(
+    (before, event) => [...before, reduceJob(before.at(-1)!, event)],
+    [jobViewOf({ name: SAMPLE_JOB, kind: 0, label: '', kernelId: '', state: 0, outcome: 0, summary: '' })],
+  );
+  const now = views.at(-1)!.phases.at(-1)!.endTime! + 30_000;
+  expect(views.slice(-4).map((view) => waitText(view, now))).toEqual([
+    'waiting for the device',
+    'compiling the emulator',
+    'compiling the emulator, 1 of 2',
+    'waiting for the device',
+  ]);
+  expect(rowText(jobRow(views.at(-2)!, now, 100))).toContain('● compiling the emulator, 1 of 2 30.0 s');
+  expect(waitText(views.at(-2)!, now + 60_000)).toBe('waiting for the device');
 });
 
 describe('a job whose variant failed', () => {

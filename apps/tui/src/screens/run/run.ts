@@ -35,6 +35,7 @@ import {
   shownVariant,
   shownVariantText,
   variantsOf,
+  waitText,
   waitsSince,
 } from '../../state/selectors.ts';
 import { LARGEST_ERROR, limitText } from '../../present/sections/cases.ts';
@@ -181,7 +182,7 @@ function waitRuns(job: JobView, now: number): Row {
   if (since === undefined) return [];
   return [
     run('   ● ', 'accent'),
-    run('waiting for the device', 'title'),
+    run(waitText(job, now), 'title'),
     run(` ${formatSeconds((now - since) / 1000)}`, 'dim'),
   ];
 }
