@@ -84,7 +84,7 @@ function headRows(state: AppState, { width, height }: Size): Row[] {
         )),
     ...(standing === undefined
       ? []
-      : wrapRows(standing.text, width, { role: standing.role, hang: 2 }).slice(0, MOST_STANDING_ROWS)),
+      : cutRows(wrapRows(standing.text, width, { role: standing.role, hang: 2 }), MOST_STANDING_ROWS, width)),
   ];
 }
 

@@ -1,11 +1,12 @@
-import { JobState, Outcome, Phase } from '@flashcore/shared/contract';
+import { create } from '@bufbuild/protobuf';
+import { JobSchema, JobState, Outcome, Phase } from '@flashcore/shared/contract';
 import { describe, expect, test } from 'vitest';
 import { rowText, run } from '../../present/cells/row.ts';
 import { Store } from '../../session/store.ts';
 import { initialState } from '../../state/app-state.ts';
 import { reduceJob } from '../../state/job-reducer.ts';
 import { jobViewOf, type JobView } from '../../state/job-view.ts';
-import { waitText } from '../../state/selectors.ts';
+import { WATCH_LABEL, waitText } from '../../state/selectors.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf, sampleEvents } from '../../testing/sample-job.ts';
 import { headerRow } from '../chrome/header.ts';
 import { messageRows } from '../chrome/message.ts';
@@ -79,14 +80,33 @@ describe('a job whose variant failed', () => {
 
   test('names the variant of its rows, and what the other one did', () => {
     const store = after(events.length);
-    expect(screen(store)).toMatch(
-      /fallback ✓ USE_WMMA=0 1\/1 case +runs because USE_WMMA=1 failed, and decides nothing +v shows it/,
-    );
+    expect(screen(store)).toMatch(/fallback ✓ USE_WMMA=0 +decides nothing +v shows it +1\/1 case/);
     store.dispatch({ type: 'next-variant' });
     const shown = screen(store);
     expect(shown).toMatch(/1 Run {2}flashcore_v6 USE_WMMA=1, shown: USE_WMMA=0, the fallback/);
     expect(shown).toMatch(/asked +✗ USE_WMMA=1 .*decides/);
   });
+});
+
+test('a job that a newer save replaced says so, rather than that it was cancelled', () => {
+  const [created] = sampleEvents();
+  const job = (name: string, outcome: Outcome) =>
+    create(JobSchema, { name, label: 'k', state: JobState.ENDED, outcome, labels: { [WATCH_LABEL]: 'one' } });
+  const store = new Store({
+    state: initialState({ runner: { label: 'x', embedded: true }, columns: 100, rows: 24, now: SAMPLE_START_MS }),
+  });
+  const end = { outcome: Outcome.CANCELLED, summary: 'Cancelled while it was running' };
+  for (const event of eventsOf([created!.payload, { case: 'finished', value: end }]))
+    store.dispatch({ type: 'job-event', event });
+  store.dispatch({ type: 'attach', job: SAMPLE_JOB });
+  const shown = (): string => {
+    const { state, log, search } = store;
+    return rowText(runView({ state, log, search }, { width: 96, height: 20 }).body[0]!);
+  };
+  expect(shown()).toContain('Cancelled while it was running');
+  const jobs = [job('jobs/newer', Outcome.PASSED), job(SAMPLE_JOB, Outcome.CANCELLED)];
+  store.dispatch({ type: 'jobs', jobs });
+  expect(shown()).toContain('A newer save replaced it');
 });
 
 test('a job that was cancelled before it ran shows no time, but shows its outcome', () => {

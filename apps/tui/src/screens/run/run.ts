@@ -225,12 +225,18 @@ function otherVariantLine(state: AppState, job: JobView, width: number): Row[] {
     checkedOf(other).some(({ verdict }) => verdict === Verdict.FAIL);
   const running = other === runningFallback(job);
   const mark = running ? run('● ', 'accent') : run(failed ? '✗ ' : '✓ ', failed ? 'bad' : 'good');
-  const tally = other.cases.length === 0 ? '' : ` ${parityTally(other)}`;
-  const about = other.fallback ? `runs because ${variantsOf(job)[0]?.label} failed, and decides nothing` : 'decides';
+  const tally = other.cases.length === 0 ? '' : `  ${parityTally(other)}`;
+  const decides = other.fallback === (job.plan?.fallback === 'continue');
   return [
     line(
       other.fallback ? 'fallback' : 'asked',
-      [mark, run(`${other.label}${tally}`), run(`  ${about}`, 'dim'), run('  v shows it', 'key')],
+      [
+        mark,
+        run(other.label),
+        run(decides ? '  decides' : '  decides nothing', 'dim'),
+        run('  v shows it', 'key'),
+        run(tally),
+      ],
       width,
     ),
   ];
