@@ -168,7 +168,7 @@ test(
         emulator: {
           kind: 'TIMED_OUT',
           message: expect.stringContaining('did not end within 0.5 s') as string,
-          place: expect.stringMatching(/endless_loop\.cu:10$/) as string,
+          place: expect.stringMatching(/endless_loop\.cu:8$/) as string,
         },
       },
     });
