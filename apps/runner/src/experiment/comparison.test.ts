@@ -9,8 +9,7 @@ import {
 } from '@flashcore/shared/contract';
 import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
-import { rowKernel } from './testing/row-kernel.ts';
+import { openTestPlanner, rowKernel, type TestPlanner } from './testing/run-job.ts';
 
 /** Text of the output check for a correct build. */
 const RIGHT = /^right: every output of \d+ launches, each on inputs of its own$/;

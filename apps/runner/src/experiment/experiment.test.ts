@@ -21,8 +21,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { TEST_HOST, withoutPriorities } from '../testing/test-host.ts';
 import { temporaryFolder } from '../testing/test-runner.ts';
 import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
-import { openTestPlanner, withoutBoxWarning, type TestPlanner } from './testing/run-job.ts';
-import { rowKernel } from './testing/row-kernel.ts';
+import { openTestPlanner, withoutBoxWarning, rowKernel, type TestPlanner } from './testing/run-job.ts';
 
 let fixture: TestPlanner;
 

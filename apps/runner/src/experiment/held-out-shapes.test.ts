@@ -4,8 +4,7 @@ import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { JobOutcome, JobPayload } from '../jobs/job-context.ts';
-import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
-import { rowKernel } from './testing/row-kernel.ts';
+import { openTestPlanner, rowKernel, type TestPlanner } from './testing/run-job.ts';
 
 const SHOWN = parseShape('1x1x64x64');
 // The kernel prints its sequence length. No client may see the 77.

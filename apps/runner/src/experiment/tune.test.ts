@@ -8,8 +8,7 @@ import { parseManifest, parseShape } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { planVariants } from '../spec/tune-variants.ts';
-import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
-import { rowKernel } from './testing/row-kernel.ts';
+import { openTestPlanner, rowKernel, type TestPlanner } from './testing/run-job.ts';
 
 const SHAPE = parseShape('1x1x64x64');
 

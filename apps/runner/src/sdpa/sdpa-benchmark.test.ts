@@ -7,8 +7,7 @@ import { attentionCase, parseShape } from '@flashcore/shared/kernels';
 import { SDPA_BACKENDS } from '@flashcore/shared/rivals';
 import { missing } from '@flashcore/shared/testing';
 import { temporaryFolder } from '../testing/test-runner.ts';
-import { SdpaBenchmark } from './sdpa-benchmark.ts';
-import { sdpaCase } from './sdpa-case.ts';
+import { SdpaBenchmark, sdpaCase } from './sdpa-benchmark.ts';
 import { SdpaShape } from './sdpa-shape.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
 

@@ -1,10 +1,9 @@
 import { existsSync } from 'node:fs';
-import type { ProblemCase } from '@flashcore/shared/kernels';
+import { ELEMENTS, isPlainAttention, type ProblemCase } from '@flashcore/shared/kernels';
 import { SDPA_BACKENDS } from '@flashcore/shared/rivals';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import { untilAborted } from '../async.ts';
 import { KeptFigures } from './kept-figures.ts';
-import { sdpaCase } from './sdpa-case.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
 import { SdpaShape, type Backend, type SdpaTurns, missingText } from './sdpa-shape.ts';
 
@@ -243,4 +242,29 @@ export class SdpaBenchmark {
     );
     return this.#opened;
   }
+}
+
+/**
+ * A case as tools/sdpa.py takes it, without its optional outputs, which no rival is asked for. `drawn`: its inputs come
+ * from a file. Otherwise it must be plain attention, whose heads tools/sdpa.py draws itself.
+ */
+export function sdpaCase(kind: ProblemCase, { drawn }: { drawn: boolean }): Record<string, unknown> {
+  const { problem, dtype, values, tensors } = kind;
+  const plain = isPlainAttention(kind);
+  const [B, H, S, D] = tensors[0]!.dims;
+  const always = tensors.filter(({ optional }) => !optional);
+  return {
+    // Another problem that is plain attention may name its axes differently.
+    problem: plain ? 'attention' : problem,
+    dtype: ELEMENTS[dtype].torch,
+    values: plain ? { B, H, S, D, Hkv: H, Skv: S, Dv: D, causal: values['causal'] ?? 0 } : values,
+    tensors: always.map(({ name, direction, dims, dtype: own, layout }) => ({
+      name,
+      direction,
+      dims,
+      dtype: ELEMENTS[own].torch,
+      ...(layout && !(plain && !drawn) && { layout }),
+    })),
+    pooled: plain && !(drawn && always.some(({ layout }) => layout)),
+  };
 }

@@ -6,8 +6,7 @@ import { existsSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { parseCases, parseProblem, valuesOf } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
-import { mutated, numbers } from '../testing/mutations.ts';
-import { testFolders } from '../testing/test-folders.ts';
+import { mutated, numbers, testFolders } from '../testing/test-folders.ts';
 import { importPrograms } from './import-programs.ts';
 
 const folderOf = testFolders();

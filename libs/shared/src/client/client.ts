@@ -12,6 +12,7 @@ import { connectionError, connectionLost, isCut, versionMismatch, type Attempt }
 import { errorFromStatus, hasErrorDetails } from '../contract/error-status.ts';
 import { invalidRequest } from '../contract/errors.ts';
 import type { Host } from '../generated/flashcore/runner/v1/capabilities_pb.js';
+import type { Job } from '../generated/flashcore/runner/v1/job_pb.js';
 import { type KernelReference, KernelReferenceSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import {
   type Caller,
@@ -298,5 +299,21 @@ function* uploadPieces(digests: readonly string[], contents: ReadonlyMap<string,
       offset += data.length;
       yield create(UploadSourcesRequestSchema, { sha256, data, finish: offset === bytes.length });
     } while (offset < bytes.length);
+  }
+}
+
+/**
+ * Lists matching jobs, newest first, one page at a time. A page without jobs, or one that names itself as the next
+ * page, is treated as the last. Errors: those of ListJobs.
+ */
+export async function* listedJobs(
+  client: Pick<RunnerClient, 'listJobs'>,
+  request: Omit<RpcRequestInit<'listJobs'>, '$typeName' | 'pageToken'>,
+): AsyncGenerator<Job, void, undefined> {
+  for (let pageToken = ''; ;) {
+    const { jobs, nextPageToken } = await client.listJobs({ ...request, pageToken });
+    yield* jobs;
+    if (jobs.length === 0 || nextPageToken === '' || nextPageToken === pageToken) return;
+    pageToken = nextPageToken;
   }
 }

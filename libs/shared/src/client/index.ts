@@ -1,5 +1,5 @@
 /** A client of the runner: calls, streams that are resumed, TLS, saved logins. */
-export { RunnerClient } from './client.ts';
+export { listedJobs, RunnerClient } from './client.ts';
 export { type ClientSecurity, channelCredentials, tlsChannelOptions } from './client-security.ts';
 export {
   API_VERSION,
@@ -13,4 +13,3 @@ export {
   serviceDefinition,
 } from './grpc.ts';
 export { isSilence } from './connection-error.ts';
-export { listedJobs } from './listed-jobs.ts';
