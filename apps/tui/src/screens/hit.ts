@@ -80,7 +80,7 @@ function paneInBand(columns: PaneBand, { column, row }: Cell): { pane: PlacedPan
 }
 
 // An arrow marks the first or last row that is shown.
-const isItem = (row: Row | undefined): boolean => row !== undefined && /^([▸↓] | {2}\S)/.test(rowText(row));
+const isItem = (row: Row | undefined): boolean => row !== undefined && /^([▸▾] | {2}\S)/.test(rowText(row));
 
 /**
  * Number of items from the cursor's row to `row`; 0 if `row` is not an item, or if rows that are not items are in

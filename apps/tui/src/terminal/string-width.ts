@@ -15,7 +15,7 @@ const ONE_CELL = oneCellTable([
   [0x2500, 0x259f],
   [0x2800, 0x28ff],
   [0x2190, 0x2193],
-  ...[...'●○▸✓✗⚠★–Δμ±·×…≤≥›²³'].map((character): [number, number] => [
+  ...[...'●○▸▾✓✗⚠★–Δμ±·×…≤≥›²³'].map((character): [number, number] => [
     character.codePointAt(0)!,
     character.codePointAt(0)!,
   ]),

@@ -205,8 +205,7 @@ const ASCII: Record<string, string> = {
   '┴': '+',
   '▕': '[',
   '▏': ']',
-  // Not 'v', which is the arrow down.
-  '✓': '+',
+  '✓': 'v',
   '✗': 'x',
   '⚠': '!',
   // Before a number, '-' would be taken for its sign.
@@ -242,6 +241,8 @@ const ASCII: Record<string, string> = {
   '←': '<',
   '↑': '^',
   '↓': 'v',
+  // In lists, where 'v' is the mark of a pass.
+  '▾': '_',
   '≤': '<',
   '≈': '~',
   '★': '*',

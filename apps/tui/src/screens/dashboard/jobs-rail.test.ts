@@ -53,7 +53,7 @@ test('arrows mark the places where the rail leaves jobs out', () => {
     ...{ name: `jobs/old${index}`, label: `old${index}`, state: JobState.ENDED, outcome: Outcome.PASSED },
   }));
   const marks = (attached: string) => railOf(ended, attached).map((row) => row.slice(0, 1));
-  expect(marks('jobs/old0')).toEqual(['▸', ' ', ' ', ' ', '↓']);
-  expect(marks('jobs/old4')).toEqual(['↑', ' ', '▸', ' ', '↓']);
+  expect(marks('jobs/old0')).toEqual(['▸', ' ', ' ', ' ', '▾']);
+  expect(marks('jobs/old4')).toEqual(['↑', ' ', '▸', ' ', '▾']);
   expect(marks('jobs/old8')).toEqual(['↑', ' ', ' ', ' ', '▸']);
 });

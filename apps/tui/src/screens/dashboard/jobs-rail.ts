@@ -49,7 +49,7 @@ function railJobs(jobs: readonly Job[], attached: string | undefined, height: nu
   const window = others.slice(start, start + room);
   const gapOf = (index: number): RailJob['gap'] => {
     if (index === 0 && start > 0) return '↑';
-    return index === window.length - 1 && start + window.length < others.length ? '↓' : ' ';
+    return index === window.length - 1 && start + window.length < others.length ? '▾' : ' ';
   };
   return [
     ...kept.map((job): RailJob => ({ job, gap: ' ' })),
@@ -60,7 +60,7 @@ function railJobs(jobs: readonly Job[], attached: string | undefined, height: nu
 interface RailJob {
   readonly job: Job;
   /** An arrow if jobs above or below this row are left out. */
-  readonly gap: '↑' | '↓' | ' ';
+  readonly gap: '↑' | '▾' | ' ';
 }
 
 function jobRow(state: AppState, { job, gap }: RailJob, width: number): Row {

@@ -11,5 +11,5 @@ test('arrows mark the ends behind which a list has more rows', () => {
     })
       .map((row) => rowText(row).slice(0, 1))
       .join('');
-  expect([0, 4, 8].map(marks)).toEqual([' ▸  ↓', '↑  ▸↓', '↑   ▸']);
+  expect([0, 4, 8].map(marks)).toEqual([' ▸  ▾', '↑  ▸▾', '↑   ▸']);
 });

@@ -14,7 +14,7 @@ interface ListLook {
 
 /**
  * The header and the rows that fit into `height`, including the selected one. That row is marked by "▸", and in the
- * focused pane also by inverse video. "↑" and "↓" mark the ends behind which there are more rows.
+ * focused pane also by inverse video. "↑" and "▾" mark the ends behind which there are more rows.
  */
 export function list<Item>(
   columns: readonly Column<Item>[],
@@ -32,8 +32,8 @@ export function list<Item>(
   const shown = laid.rows.slice(start, start + visible);
   const rows = shown.map((row, index): Row => {
     const isSelected = start + index === selected;
-    // "↓" marks the last row shown if there are more rows below it.
-    const rest = index === shown.length - 1 && start + shown.length < items.length ? '↓ ' : '  ';
+    // "▾" marks the last row shown if there are more rows below it.
+    const rest = index === shown.length - 1 && start + shown.length < items.length ? '▾ ' : '  ';
     const whole: Row = [run(isSelected ? '▸ ' : rest), ...row];
     return isSelected && focused ? selectRow(whole, width) : fitRow(whole, width);
   });
