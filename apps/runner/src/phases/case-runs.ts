@@ -19,6 +19,8 @@ interface CaseOptions {
   inputs: readonly SeededInput[];
   watching: Watching | undefined;
   probes: ProbeProgress;
+  /** Whether to find what a wrong output resembles. */
+  explain: boolean;
 }
 
 /** How many probes and drawn shapes of a verification have ended, and how many there are. */
@@ -29,7 +31,7 @@ export interface ProbeProgress {
 
 export async function runCase(services: VariantServices, options: CaseOptions): Promise<CaseRun> {
   const { job, runtime } = services;
-  const { spec, image, shape, inputs, watching, probes } = options;
+  const { spec, image, shape, inputs, watching, probes, explain } = options;
   const candidate = candidateFor(services, { image, shape });
   const parity = openParity(services, shape);
   const rules = await judgementRules(services, spec);
@@ -52,7 +54,7 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
         ...rules,
         checkDeterminism: isCheapTwice(services, shape),
         reportPlain: true,
-        likeMutantsOf: mutantsFor(services, shape),
+        likeMutantsOf: explain ? mutantsFor(services, shape) : undefined,
         tellOutputs: 'missing' in parity ? 0 : comparedInputs(services, inputs),
       },
       {
@@ -148,7 +150,7 @@ export async function runProbes(
   return runs;
 }
 
-interface OnceOptions extends Omit<CaseOptions, 'watching' | 'probes'> {
+interface OnceOptions extends Omit<CaseOptions, 'watching' | 'probes' | 'explain'> {
   checkDeterminism: boolean;
 }
 

@@ -100,7 +100,11 @@ export async function runVerify(services: VariantServices, options: VerifyOption
     const skipped = refusalOf(services, shape) ?? soFar.stopped;
     const run =
       skipped === undefined
-        ? await runCase(services, { spec, image, shape, inputs, watching, probes: progress })
+        ? await runCase(services, {
+            ...{ spec, image, shape, inputs, watching, probes: progress },
+            // Only the first finding of a kind is reported.
+            explain: soFar.findings.every(({ kind }) => kind !== FindingKind.WRONG_RESULT),
+          })
         : notRun(shape, skipped);
     soFar.addCase(run, shape);
     job.emit({ case: 'caseResult', value: run.result });

@@ -112,8 +112,8 @@ function isExplained(
 }
 
 /**
- * The factors by which an output is the right answer times a number: one for all elements, or one for each row. Undefined if
- * the errors are of another kind.
+ * The factors by which an output is the right answer times a number: one for all elements, or one for each row.
+ * Undefined if the errors are of another kind.
  */
 export function factorsOf(
   got: TensorsByName[string],

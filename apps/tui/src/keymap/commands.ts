@@ -155,9 +155,9 @@ const OTHER_WORDS: Partial<Record<CommandId, string>> = {
 };
 
 /**
- * Commands whose id, keys, help or other words contain every word of the query. First come those with exactly that key, then those
- * whose name or help begins with the query, then those that apply where the help was opened; without a query, those that apply
- * only elsewhere are last.
+ * Commands whose id, keys, help or other words contain every word of the query. First come those with exactly that key,
+ * then those whose name or help begins with the query, then those that apply where the help was opened. Without a
+ * query, those that apply only elsewhere are last.
  */
 export function findCommands(
   query: string,

@@ -48,8 +48,8 @@ function differencesText({ pinned, shown }: PinnedComparison): string {
 }
 
 /**
- * What differs in two builds of the same sources. A build is identified by its whole folder, so an edit of NOTES.md makes
- * another build of the same code.
+ * What differs in two builds of the same sources. A build is identified by its whole folder, so an edit of NOTES.md
+ * makes another build of the same code.
  */
 function buildDifferences(pinned: ComparedJob, shown: ComparedJob): string[] {
   if (pinned.variant.build?.buildId === shown.variant.build?.buildId) return [];

@@ -111,7 +111,7 @@ function sideRows(
   ];
 }
 
-/** Whether the two jobs have the same sources. The digest is the whole folder's, of which not every file is compiled. */
+/** Whether the two jobs have the same sources. The digest is the whole folder's; not every file in it is compiled. */
 function sameText({ pinned, shown }: Pick<PinnedComparison, 'pinned' | 'shown'>): string {
   const [before, after] = [pinned, shown].map(({ job: { provenance } }) => provenance?.sourceDigest);
   if (before === undefined || after === undefined) return '';
