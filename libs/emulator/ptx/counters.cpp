@@ -232,6 +232,9 @@ std::string Profile::to_json() const {
   if (!kernel_) return "";
   Sums totals;
   std::map<std::string, Sums> places;
+  std::vector<int> code;
+  for (const Ins& i : kernel_->code) code.push_back(static_cast<int>(i.place));
+  const std::vector<std::string> lines_in_kernel = kernel_->program->lines_in_kernel(code);
   for (size_t n = 0; n < lines_.size(); ++n) {
     const Counters::Line& line = lines_[n];
     const Ins& i = kernel_->code[n];
@@ -240,7 +243,7 @@ std::string Profile::to_json() const {
         s.op.empty() || (s.is_label && n + 1 < lines_.size() && kernel_->code[n + 1].statement == i.statement);
     if (!line.executed || is_label) continue;
     add_to(totals, line, i, s);
-    const std::string place = kernel_->program->describe_in_kernel(static_cast<int>(i.place));
+    const std::string& place = lines_in_kernel[n];
     if (!place.empty()) add_to(places[place], line, i, s);
   }
   std::string json = "{\"entry\":\"" + kernel_->function->name + "\",\"blocks\":" + std::to_string(blocks_) +

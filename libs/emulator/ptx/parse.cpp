@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "program.h"
 
@@ -20,6 +21,8 @@ constexpr int DEEPEST_OPERAND = 16;
 constexpr size_t DEEPEST_SCOPE = 1000;
 /** How many nested inlined calls are followed, and how many callers of a line are told apart. */
 constexpr size_t MOST_CALLS = 64, MOST_CALLERS = 32;
+/** The share of a kernel's instructions from which on a line counts as the call of everything. */
+constexpr double CALLS_NEARLY_ALL = 0.9;
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -768,15 +771,21 @@ bool is_toolkit_file(const std::string& path) {
   return path == "standard.py";  // a file of Triton, in PTX that names files without folders
 }
 
-/** The path as the build names it: below the folder of the kernel, or of all kernels. */
-std::string shown_path(const std::string& path) {
+/** The path below the folder of the kernel, or of all kernels; empty if the file is elsewhere. */
+std::string path_in_kernel(const std::string& path) {
   for (const char* folder : {"/kernel/", "/kernels/"}) {
     const size_t at = path.rfind(folder);
     if (at != std::string::npos) return path.substr(at + strlen(folder));
   }
   for (const char* folder : {"kernel/", "kernels/"})
     if (path.rfind(folder, 0) == 0) return path.substr(strlen(folder));
-  return base_name(path);
+  return "";
+}
+
+/** The path as the build names it. */
+std::string shown_path(const std::string& path) {
+  const std::string inside = path_in_kernel(path);
+  return inside.empty() ? base_name(path) : inside;
 }
 
 }  // namespace
@@ -804,11 +813,51 @@ int Program::outermost_of(int place) const {
   return place;
 }
 
-std::string Program::describe_in_kernel(int place) const {
-  const int outermost = outermost_of(place);
-  for (size_t hops = 0; place > 0 && hops < MOST_CALLS; place = places[place].inlined_at, ++hops)
-    if (places[place].file == places[outermost].file && places[place].line > 0) return describe(place);
+std::string Program::describe_within(int place, size_t skipped) const {
+  std::vector<int> calls;  // innermost first
+  for (; place > 0 && calls.size() < MOST_CALLS; place = places[place].inlined_at) calls.push_back(place);
+  if (skipped >= calls.size()) return "";
+  calls.resize(calls.size() - skipped);
+  const size_t file = places[calls.back()].file;
+  if (skipped > 0 && (file >= files.size() || path_in_kernel(files[file]).empty())) return "";
+  for (const int call : calls)
+    if (places[call].file == places[calls.back()].file && places[call].line > 0) return describe(call);
   return "";
+}
+
+std::vector<std::string> Program::lines_in_kernel(const std::vector<int>& code) const {
+  struct Lines {
+    size_t instructions = 0, skipped = 0;
+    std::string line;
+  };
+  std::map<int, Lines> of_places;
+  size_t known = 0;
+  for (const int place : code) ++of_places[place].instructions;
+  for (auto& [place, lines] : of_places) {
+    lines.line = describe_within(place, 0);
+    if (!lines.line.empty()) known += lines.instructions;
+  }
+  // In each round, the line that calls nearly everything gives way to lines of what it calls.
+  for (bool changed = true; changed;) {
+    changed = false;
+    std::map<std::string, size_t> instructions;
+    for (const auto& [place, lines] : of_places)
+      if (!lines.line.empty()) instructions[lines.line] += lines.instructions;
+    for (const auto& [line, count] : instructions) {
+      if (count < CALLS_NEARLY_ALL * known) continue;
+      for (auto& [place, lines] : of_places) {
+        if (lines.line != line) continue;
+        std::string inner = line;
+        while (inner == line) inner = describe_within(place, ++lines.skipped);
+        if (inner.empty()) continue;
+        lines.line = inner;
+        changed = true;
+      }
+    }
+  }
+  std::vector<std::string> lines;
+  for (const int place : code) lines.push_back(of_places[place].line);
+  return lines;
 }
 
 Program parse(const std::string& text) { return Parser(text).run(); }

@@ -127,13 +127,19 @@ struct Program {
   /** "flashcore_v6.cu:43": the innermost line that is not in CUDA's own headers. Empty if unknown. */
   std::string describe(int place) const;
   /**
-   * Like describe(), but a line of the kernel's own file. For code in the kernel's headers, it is the line that calls
-   * it.
+   * Lines for the places of a kernel's instructions: lines of the kernel's own file. For code in the kernel's headers,
+   * it is the line that calls it. Where a single line calls nearly all of the code, such as a macro that defines an
+   * entry, the lines in the called function's file are given instead, if it is the kernel's. Empty if unknown.
    */
-  std::string describe_in_kernel(int place) const;
+  std::vector<std::string> lines_in_kernel(const std::vector<int>& code) const;
   /** The outermost call that inlined the place; empty if none did. */
   std::string describe_caller(int place) const;
   int outermost_of(int place) const;
+  /**
+   * The innermost line in the file of the outermost call, if the `skipped` outermost calls are left out. Empty if no
+   * call is left.
+   */
+  std::string describe_within(int place, size_t skipped) const;
 };
 
 /** Reads PTX. Errors: ProgramError. */

@@ -81,6 +81,22 @@ test('PTX is listed by the lines in its .loc directives, and inlined code by the
   ]);
 });
 
+test("where one line calls all of the code, the code is listed by the lines of the kernel's header", () => {
+  const inlined = (line: number, file: number) => `\t.loc\t${file} ${line} 3, function_name $L, inlined_at 1 43 1\n`;
+  const text = (file: number) => `.visible .entry k(\n)\n{
+\t.loc\t1 43 1\n\tmov.u32 %r1, %tid.x;\n${inlined(53, file)}\tadd.s32 %r2, %r1, 1;\n${inlined(54, file)}\tadd.s32 %r3, %r2, 1;
+\tret;\n}
+\t.file\t1 "kernel/k.cu"
+\t.file\t2 "kernels/mechanisms/rows.cuh"
+\t.file\t3 "/usr/local/cuda/include/cuda_fp16.hpp"\n`;
+  const linesOf = (file: number) =>
+    ptxListing([{ text: text(file), names: new Map([['k', 'k']]) }], []).blocks.map(
+      (block) => `${block.file}:${block.line}`,
+    );
+  expect(linesOf(2)).toEqual(['k.cu:43', 'mechanisms/rows.cuh:53', 'mechanisms/rows.cuh:54']);
+  expect(linesOf(3)).toEqual(['k.cu:43']);
+});
+
 test('a call that nvcc names by its line alone belongs to the caller of the preceding instruction', () => {
   // nvcc 13.0 writes this for to_float2() in a header, called in lines 38 and 39.
   const toFloat2 = (caller: number) => `\t.loc\t2 20 74, function_name $L__info_string5, inlined_at 1 ${caller} 5\n`;

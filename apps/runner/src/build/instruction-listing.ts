@@ -28,21 +28,25 @@ export interface ListedCode {
   names: ReadonlyMap<string, string>;
 }
 
-/** A function of the code, with its blocks in the order of the text. */
+/** A function of the code, with its instructions in the order of the text. */
 interface ListedFunction {
   symbol: string;
   isEntry: boolean;
-  blocks: Block[];
+  instructions: ListedInstruction[];
 }
 
-/** A source line, and the call that inlined it. */
-interface InlinedPlace {
-  file: string;
+interface ListedInstruction {
+  text: string;
+  place: InlinedPlace;
+}
+
+/** A source line, whether its file is the kernel's or one of its shared headers, and the call that inlined it. */
+interface InlinedPlace extends SourceFile {
   line: number;
   caller?: InlinedPlace | undefined;
 }
 
-const NOWHERE: InlinedPlace = { file: '', line: 0 };
+const NOWHERE: InlinedPlace = { file: '', isKernels: false, line: 0 };
 
 /** Lists PTX as nvcc, clang and Triton write it, with one directive or instruction per line. */
 export const ptxListing = (files: readonly ListedCode[], sources: readonly SourceText[]): InstructionListing =>
@@ -65,10 +69,23 @@ function wantedBlocks(functions: readonly ListedFunction[], names: ListedCode['n
     ...[...names.keys()].flatMap((symbol) => functions.filter((each) => each.isEntry && each.symbol === symbol)),
     ...functions.filter(({ isEntry }) => !isEntry),
   ];
-  return wanted.flatMap(({ symbol, blocks }) => {
+  return wanted.flatMap(({ symbol, instructions }) => {
     const name = plainLine(names.get(symbol) ?? symbol).slice(0, MAX_INSTRUCTION_CHARACTERS);
-    return blocks.map((block) => ({ ...block, function: name }));
+    return blocksOf(instructions).map((block) => ({ ...block, function: name }));
   });
+}
+
+/** Neighbouring instructions of the same source line. */
+function blocksOf(instructions: readonly ListedInstruction[]): Block[] {
+  const lines = linesInKernel(instructions.map(({ place }) => place));
+  const blocks: Block[] = [];
+  for (const { text, place } of instructions) {
+    const { file, line } = lines.get(place)!;
+    const last = blocks.at(-1);
+    if (last?.file === file && last.line === line) last.instructions!.push(text);
+    else blocks.push({ file, line, instructions: [text] });
+  }
+  return blocks;
 }
 
 function listingOf(all: readonly Block[], sources: readonly SourceText[]): InstructionListing {
@@ -97,13 +114,8 @@ function lineText(sources: readonly SourceText[], place: Place): string {
   return frame?.lines[place.line - frame.firstLine] ?? '';
 }
 
-/** Adds an instruction to the function's last block if the block has the same source line, else to a new block. */
 function addInstruction(of: ListedFunction, text: string, place: InlinedPlace): void {
-  const { file, line } = lineInKernel(place);
-  const instruction = plainLine(text.replaceAll(/\s+/g, ' ')).slice(0, MAX_INSTRUCTION_CHARACTERS);
-  const last = of.blocks.at(-1);
-  if (last?.file === file && last.line === line) last.instructions!.push(instruction);
-  else of.blocks.push({ file, line, instructions: [instruction] });
+  of.instructions.push({ text: plainLine(text.replaceAll(/\s+/g, ' ')).slice(0, MAX_INSTRUCTION_CHARACTERS), place });
 }
 
 /** The place and the calls that inlined it, innermost first. */
@@ -113,17 +125,57 @@ function callsOf(place: InlinedPlace): InlinedPlace[] {
   return chain;
 }
 
-/** The innermost line in the file of the outermost call, as the emulator attributes its counts (ptx/parse.cpp). */
-function lineInKernel(place: InlinedPlace): Pick<InlinedPlace, 'file' | 'line'> {
-  const chain = callsOf(place);
-  const { file } = chain.at(-1)!;
-  return chain.find((each) => each.file === file && each.line > 0) ?? NOWHERE;
+type SourceLine = Pick<InlinedPlace, 'file' | 'line'>;
+
+/** The innermost line in the file of the outermost call, if the `skipped` outermost calls are left out. */
+function lineWithin(place: InlinedPlace, skipped: number): SourceLine | undefined {
+  const calls = callsOf(place);
+  const left = calls.slice(0, Math.max(0, calls.length - skipped));
+  if (skipped > 0 && !left.at(-1)?.isKernels) return undefined;
+  return left.find((each) => each.file === left.at(-1)!.file && each.line > 0);
+}
+
+/** The share of a function's instructions from which on a line counts as the call of everything. */
+const CALLS_NEARLY_ALL = 0.9;
+
+/**
+ * The lines that the emulator attributes its counts to (lines_in_kernel in ptx/parse.cpp): lines of the kernel's own
+ * file, or of a called function's file where a single line calls nearly all of the code.
+ */
+function linesInKernel(places: readonly InlinedPlace[]): ReadonlyMap<InlinedPlace, SourceLine> {
+  const counts = new Map<InlinedPlace, number>();
+  for (const place of places) counts.set(place, (counts.get(place) ?? 0) + 1);
+  const lines = [...counts].map(([place, count]) => ({ place, count, skipped: 0, line: lineWithin(place, 0) }));
+  const known = sumOf(lines.filter(({ line }) => line));
+  for (let changed = true; changed;) {
+    changed = false;
+    const sums = new Map<string, number>();
+    for (const { line, count } of lines) if (line) sums.set(textOf(line), (sums.get(textOf(line)) ?? 0) + count);
+    const [text] = [...sums].find(([, sum]) => sum >= CALLS_NEARLY_ALL * known) ?? [];
+    for (const each of lines) {
+      if (!each.line || textOf(each.line) !== text) continue;
+      let inner: SourceLine | undefined = each.line;
+      while (inner && textOf(inner) === text) inner = lineWithin(each.place, ++each.skipped);
+      if (!inner) continue;
+      each.line = inner;
+      changed = true;
+    }
+  }
+  return new Map(lines.map(({ place, line = NOWHERE }) => [place, line]));
+}
+
+const textOf = ({ file, line }: SourceLine): string => `${file}:${line}`;
+const sumOf = (lines: readonly { count: number }[]): number => lines.reduce((sum, { count }) => sum + count, 0);
+
+interface SourceFile {
+  file: string;
+  isKernels: boolean;
 }
 
 /** The path as the kernel folder names it, or only the file name if the file is elsewhere. */
-function fileInKernel(path: string): string {
+function sourceFile(path: string): SourceFile {
   const inside = /(?:^|.*\/)kernels?\/(.+)$/.exec(path)?.[1];
-  return inside ?? path.slice(path.lastIndexOf('/') + 1);
+  return { file: inside ?? path.slice(path.lastIndexOf('/') + 1), isKernels: inside !== undefined };
 }
 
 /** Compilers write shorter lines than this. Longer lines are cut, so that reading stays linear. */
@@ -136,7 +188,7 @@ const FUNCTION = /^(?:\.(?:visible|weak|extern)\s+)*\.(entry|func)\s+(?:\([^)]*\
 const IN_COMMENT = /@\[ ([^\s:]+(?::[^\s:]+)*):(\d+):\d+/g;
 
 class PtxReader {
-  readonly #files = new Map<string, string>();
+  readonly #files = new Map<string, SourceFile>();
   /** The callers told apart for each "file:line:column", the latest last. */
   readonly #byPosition = new Map<string, InlinedPlace[]>();
   readonly #functions: ListedFunction[] = [];
@@ -152,7 +204,7 @@ class PtxReader {
     // Reads the names of files first, because compilers write them after the code.
     for (const line of lines) {
       const [, number, path] = FILE.exec(line) ?? [];
-      if (number !== undefined) this.#files.set(number, fileInKernel(path!));
+      if (number !== undefined) this.#files.set(number, sourceFile(path!));
     }
     for (const line of lines) this.#line(line);
     return this.#functions;
@@ -160,7 +212,7 @@ class PtxReader {
 
   #line(line: string): void {
     const [, kind, symbol] = FUNCTION.exec(line) ?? [];
-    if (symbol !== undefined) this.#declared = { symbol, isEntry: kind === 'entry', blocks: [] };
+    if (symbol !== undefined) this.#declared = { symbol, isEntry: kind === 'entry', instructions: [] };
     else if (line.startsWith('.loc')) this.#loc(line);
     const code = line.split('//', 1)[0]!.trim();
     if (this.#inside === undefined) return this.#outside(code);
@@ -197,7 +249,7 @@ class PtxReader {
     const all = this.#byPosition.get(position) ?? [];
     const known = all.find((each) => each.caller === caller);
     if (known) return known;
-    const place = { file: this.#files.get(number) ?? '', line: Number(line), caller };
+    const place = { ...(this.#files.get(number) ?? NOWHERE), line: Number(line), caller };
     this.#byPosition.set(position, [...all, place].slice(-MAX_CALLERS));
     return place;
   }
@@ -224,7 +276,7 @@ class PtxReader {
   #callerInComment(text: string): InlinedPlace | undefined {
     let caller: InlinedPlace | undefined;
     for (const [, file, line] of [...text.matchAll(IN_COMMENT)].slice(-MAX_CALLS).reverse())
-      caller = { file: fileInKernel(file!), line: Number(line), caller };
+      caller = { ...sourceFile(file!), line: Number(line), caller };
     return caller;
   }
 }
@@ -249,14 +301,14 @@ function sassFunctions(text: string): ListedFunction[] {
   for (const line of linesOf(text)) {
     const symbol = SECTION.exec(line)?.[1];
     if (symbol !== undefined) {
-      functions.push({ symbol, isEntry: true, blocks: [] });
+      functions.push({ symbol, isEntry: true, instructions: [] });
       place = NOWHERE;
     }
     const inside = functions.at(-1);
     const [, path, number, inlined] = LINE_NOTE.exec(line) ?? [];
     if (path !== undefined) {
       if (!isOpen) notes = [];
-      if (notes.length < MAX_CALLS) notes.push({ file: fileInKernel(path), line: Number(number) });
+      if (notes.length < MAX_CALLS) notes.push({ ...sourceFile(path), line: Number(number) });
       isOpen = inlined !== undefined;
       place = notes.reduceRight((caller: InlinedPlace | undefined, note) => ({ ...note, caller }), undefined)!;
     }

@@ -34,6 +34,14 @@ test('advice for a scalar kernel names its largest instruction families and thei
   ]);
 });
 
+test('lines of several files are named with their files', () => {
+  const counts = { instructions: 100, fma: 70 };
+  const lines = { 'k.cu:61': { fma: 35 }, 'mechanisms/rows.cuh:70': { fma: 30 } };
+  expect(countedAdvice(launch(counts, lines), PRODUCTS)[0]!.evidence).toContain(
+    'most on line 61 of k.cu (50 %) and line 70 of mechanisms/rows.cuh (43 %)',
+  );
+});
+
 test('a kernel whose instructions are well spent gets no advice', () => {
   const tensor = launch({
     instructions: 1000,

@@ -85,17 +85,24 @@ export function countedAdvice(launch: LaunchCounts, computed: Computed): NamedAd
     .map(({ rule, text, evidence }) => ({ rule, text, evidence }));
 }
 
-/** Text such as "; most on line 127 (41 %) and line 38 (22 %)"; empty if no line has any. */
+/**
+ * Text such as "; most on line 127 (41 %) and line 38 (22 %)"; empty if no line has any. Names the files if the counted
+ * lines are in several.
+ */
 function linesText({ counts, lines }: LaunchCounts, name: string): string {
   const all = Math.max(1, entryOf(counts, name) ?? 0);
+  const fileOf = (place: string): string => place.slice(0, place.lastIndexOf(':'));
+  const isOneFile = new Set(Object.keys(lines).map(fileOf)).size === 1;
+  const lineOf = (place: string): string =>
+    `line ${place.slice(place.lastIndexOf(':') + 1)}${isOneFile ? '' : ` of ${fileOf(place)}`}`;
   const most = Object.entries(lines)
-    .map(([place, of]) => ({ line: place.slice(place.lastIndexOf(':') + 1), count: entryOf(of, name) ?? 0 }))
+    .map(([place, of]) => ({ line: lineOf(place), count: entryOf(of, name) ?? 0 }))
     .filter(({ count }) => count > 0)
     .sort((a, b) => b.count - a.count)
     .slice(0, LINES_NAMED);
   return most.length === 0
     ? ''
-    : `; most on ${most.map(({ line, count }) => `line ${line} (${percent(count / all)})`).join(' and ')}`;
+    : `; most on ${most.map(({ line, count }) => `${line} (${percent(count / all)})`).join(' and ')}`;
 }
 
 const percent = (share: number): string => `${(100 * share).toFixed(0)} %`;
