@@ -358,7 +358,7 @@ const REPAIRS: readonly (readonly [id: string, says: RegExp, before: string, aft
   ],
   [
     'sum_not_rescaled',
-    /whole rows to the running maximum and sum/,
+    /Each row of the output is the right one times a factor of its own/,
     'rescale(O_rmem',
     'row_sum *= alpha;\n    rescale(O_rmem',
   ],

@@ -57,7 +57,7 @@ test('a finding does not claim that the worst element has the largest error if a
   const text = (got: number): string => messages({ mismatches: 2, worst: { ...at, got } }).join();
   expect(text(1.5)).toMatch(/the largest error is 5\.00e-1 at b0 h1 s2 d3 \(got 1\.5\d*, want 1\.0*\)$/);
   expect(text(1.2)).toMatch(
-    /the largest error is 5\.00e-1, the one farthest beyond its limit at b0 h1 s2 d3 \(got 1\.2/,
+    /the largest error is 5\.00e-1; farthest beyond its own limit is the one at b0 h1 s2 d3 \(got 1\.2/,
   );
 });
 
@@ -146,6 +146,6 @@ test('a wrong output that is like a mutant, or the right one times a factor, get
     'This is the output of the mutant scale_forgotten: logits are not divided by sqrt(D)',
     'This is the output of the mutant a: one mistake; or where exp takes logits',
     'Every element of the output is 0.500 times the right one: look for a factor that is missing or applied twice',
-    'Each row of the output is the right one times a factor of its own, 0.250 to 2.00: look at what divides a row, the running sum, and what rescales it',
+    'Each row of the output is the right one times a factor of its own, 0.250 to 2.00: look at what divides a row (the running sum) and at what rescales it',
   ]);
 });

@@ -156,7 +156,7 @@ function likenessText({ name, factors }: OutputReport, { named, isAttention, lik
   const [least, most] = [factors.least, factors.most].map((factor) => factor.toPrecision(3));
   return least === most
     ? `Every element of ${what} is ${least} times the right one: look for a factor that is missing or applied twice`
-    : `Each row of ${what} is the right one times a factor of its own, ${least} to ${most}: look at what ${isAttention ? 'divides a row, the running sum, and what rescales it' : 'is computed once a row and scales it'}`;
+    : `Each row of ${what} is the right one times a factor of its own, ${least} to ${most}: look at what ${isAttention ? 'divides a row (the running sum) and at what rescales it' : 'is computed once a row and scales it'}`;
 }
 
 /** Rows of a head over which the error is averaged; an output with fewer has no more. */
@@ -216,7 +216,7 @@ function worstText(
 ): string {
   if (!worst) return '';
   const isLargest = Math.abs(worst.got - worst.want) > 0.99 * maxAbsError;
-  return isLargest ? ` ${place(worst)}` : `, the one farthest beyond its limit ${place(worst)}`;
+  return isLargest ? ` ${place(worst)}` : `; farthest beyond its own limit is the one ${place(worst)}`;
 }
 
 /** The position and values of an element, such as "at LSE[0, 3, 17] (got 0.5, want 0.25)". */
