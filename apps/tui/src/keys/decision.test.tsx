@@ -34,6 +34,14 @@ async function show(name: string, runner: FakeRunner = fakeRunner()): Promise<Jo
 const dialog = () => terminal.store.state.ui.overlay;
 const said = () => terminal.store.state.notice?.text;
 
+test('Escape and Enter that arrive in one chunk close the dialog and decide nothing', async () => {
+  await show('faster');
+  await terminal.press('a');
+  expect(dialog()).toBeDefined();
+  await terminal.press(`${ESCAPE}\r`);
+  expect([dialog(), terminal.runner.decided]).toEqual([undefined, []]);
+});
+
 test('an acceptable result is announced; the key a shows the comparison, Enter accepts with a note, u undoes it', async () => {
   const [first] = await show('faster');
   await terminal.press('1');

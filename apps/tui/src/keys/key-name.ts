@@ -8,6 +8,8 @@ import { entryOf } from '@flashcore/shared/text';
  */
 export function keyNames(input: string, key: Key, isBound: (name: string) => boolean = () => false): string[] {
   const special = specialName(key);
+  // Ink takes Escape and Enter in one chunk for one key. Enter alone would decide what Escape was to close.
+  if (special === 'enter' && key.meta) return ['escape', 'enter'];
   if (special !== undefined) return [special];
   if (key.ctrl) return [`ctrl+${input}`];
   if (key.meta && isBound(`alt+${input}`)) return [`alt+${input}`];
@@ -16,7 +18,13 @@ export function keyNames(input: string, key: Key, isBound: (name: string) => boo
 }
 
 const plainNames = (input: string): string[] =>
-  Array.from(input, (character) => entryOf(CONTROL_NAMES, character) ?? character);
+  Array.from(input, (character) => entryOf(CONTROL_NAMES, character) ?? letterWithControl(character) ?? character);
+
+/** The name of a control character, such as ctrl+u for U+0015. */
+function letterWithControl(character: string): string | undefined {
+  const code = character.charCodeAt(0);
+  return code >= 1 && code <= 26 ? `ctrl+${String.fromCharCode('a'.charCodeAt(0) + code - 1)}` : undefined;
+}
 
 // Ink leaves these characters in a chunk with several keys.
 const CONTROL_NAMES: Record<string, string> = {

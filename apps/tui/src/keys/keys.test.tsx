@@ -755,6 +755,13 @@ test('a search typed in one chunk finds and marks matches, and moves to the next
   expect(ui().log.query).toBe('');
 });
 
+test('Ctrl-U and text that arrive in one chunk replace the text of a prompt', async () => {
+  await terminal.press('7/abc');
+  await terminal.press('\u0015fa_v2\r');
+  expect(await terminal.screen()).toMatch(/fa_v2_wmma/);
+  expect(ui().filters.kernels).toBe('fa_v2');
+});
+
 test('the log follows a search during typing, and Escape returns to the position before', async () => {
   await terminal.press('1/ptx');
   expect(ui().log).toMatchObject({ query: 'ptx', follow: false });

@@ -1,6 +1,13 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { ExperimentSummarySchema, JobState, KernelSchema, Outcome, TimingMode } from '@flashcore/shared/contract';
+import {
+  ExperimentSummarySchema,
+  JobSchema,
+  JobState,
+  KernelSchema,
+  Outcome,
+  TimingMode,
+} from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { rowText } from '../../present/cells/row.ts';
@@ -24,6 +31,35 @@ test('short notes are shown in full, and of long notes only the headings', () =>
   const section = (title: string): string => `## ${title}\n\n${'A line.\n'.repeat(12)}`;
   expect(detailOf(`# my_attn\n\n${section('What helped')}\n${section('What did not')}`)).toMatch(
     /\nNOTES\.md {2}31 lines, o opens them\n {2}What helped\n {2}What did not$/,
+  );
+});
+
+test('a job that failed after the last experiment passed is the verdict of the row', () => {
+  const job = (outcome: Outcome, minutes: number, name: string) => ({
+    name,
+    kernelId: 'mine',
+    createTime: timestampFromMs(60_000 * minutes),
+    state: JobState.ENDED,
+    outcome,
+  });
+  const experiment = job(Outcome.PASSED, 0, 'jobs/1');
+  const rowAfter = (...later: ReturnType<typeof job>[]): string => {
+    const state = {
+      ...initialState({ runner: { label: '', embedded: true }, columns: 120, rows: 60, now: 600_000 }),
+      kernels: [create(KernelSchema, { kernelId: 'mine', title: 'Mine' })],
+      hasKernels: true,
+      jobs: [...later, experiment].map((each) => create(JobSchema, each)),
+      experiments: [create(ExperimentSummarySchema, { job: experiment })],
+    };
+    const { body } = kernelsView({ state, log: new LogBuffer(1), search: undefined }, { width: 116, height: 20 });
+    return rowText(body[1]!);
+  };
+  expect(rowAfter()).toMatch(/mine +✓ passed/);
+  expect(rowAfter(job(Outcome.COMPILE_FAILED, 2, 'jobs/2'))).toMatch(/mine +✗ compile failed/);
+  // A job that was stopped says nothing, and a quick check that passes decides nothing.
+  expect(rowAfter(job(Outcome.CANCELLED, 2, 'jobs/2'))).toMatch(/mine +✓ passed/);
+  expect(rowAfter(job(Outcome.PASSED, 3, 'jobs/3'), job(Outcome.COMPILE_FAILED, 2, 'jobs/2'))).toMatch(
+    /mine +✓ passed/,
   );
 });
 

@@ -150,7 +150,7 @@ export const kernelsView: View = ({ state }, { width, height }) => {
     return {
       kernel,
       last: experiment,
-      job: openJob(state, kernel) ?? experiment?.job ?? lastOtherJob(state, kernel),
+      job: openJob(state, kernel) ?? latestFailure(state, kernel) ?? experiment?.job ?? lastOtherJob(state, kernel),
       newest: state.jobs.find(({ kernelId }) => kernelId === kernel.kernelId),
     };
   });
@@ -183,6 +183,15 @@ export const kernelsView: View = ({ state }, { width, height }) => {
 
 const openJob = ({ jobs }: AppState, { kernelId }: Kernel): Job | undefined =>
   jobs.find((job) => job.kernelId === kernelId && job.state !== JobState.ENDED);
+
+/** The kernel's newest job that ran to its end, of any kind, if it failed: what an older experiment passed is past. */
+function latestFailure({ jobs }: AppState, { kernelId }: Kernel): Job | undefined {
+  const newest = jobs.find(
+    (job) => job.kernelId === kernelId && job.state === JobState.ENDED && !STOPPED.includes(job.outcome),
+  );
+  return newest?.outcome === Outcome.PASSED ? undefined : newest;
+}
+const STOPPED: readonly Outcome[] = [Outcome.CANCELLED, Outcome.INTERRUPTED];
 
 const lastOtherJob = ({ jobs }: AppState, { kernelId }: Kernel): Job | undefined =>
   jobs.find((job) => job.kernelId === kernelId && job.state === JobState.ENDED);
