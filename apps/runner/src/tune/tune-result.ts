@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import {
+  ComparisonVerdict,
   HeldOutVerdict,
   Outcome,
   TuneResultSchema,
@@ -90,7 +91,8 @@ export function endOfTune(
     p50Us === undefined
       ? `${tried} tried, none timed: ${fewestRegisters(winner, rows)}`
       : `best of ${tried}: ${label}, ${p50Us.toPrecision(4)} us`;
-  const champion = comparison ? `; against ${comparison.champion?.label}: ${comparison.reason}` : '';
+  const judged = comparison?.verdict === ComparisonVerdict.NOT_JUDGED ? 'not judged against' : 'against';
+  const champion = comparison ? `; ${judged} ${comparison.champion?.label}: ${comparison.reason}` : '';
   const unseen = heldOut ? `; ${heldOut.detail}` : '';
   // A champion that stays ahead is a valid result of the search, not a failure.
   const outcome = outcomeOfJob(

@@ -53,6 +53,17 @@ test('a session loads all lists and shows the running job', async () => {
   expect(store.log.end).toBeGreaterThan(40);
 });
 
+test('a cancelled job that ended during the question is said to have ended', async () => {
+  const store = begin(fakeRunner());
+  await vi.waitFor(() => expect(store.state.jobs).toHaveLength(5));
+  const passed = store.state.jobs.find(({ outcome }) => outcome === Outcome.PASSED)!.name;
+  const open = store.state.jobs.find(({ state }) => state !== JobState.ENDED)!.name;
+  await session!.cancel([passed]);
+  expect(store.state.notice?.text).toBe('The job had already ended');
+  await session!.cancel([passed, open]);
+  expect(store.state.notice?.text).toBe('Cancel requested: the job ends within two seconds. 1 job had already ended');
+});
+
 test('if a job is running, a session opens with that job rather than with the job that it showed last', async () => {
   const store = begin(fakeRunner(), { lastJob: 'jobs/22222222-0000-4000-8000-000000000004' });
   await vi.waitFor(() => expect(store.state.attached).toBe(SAMPLE_JOB));

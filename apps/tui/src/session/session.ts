@@ -9,7 +9,7 @@ import {
   type JobEvent,
   type KernelReference,
 } from '@flashcore/shared/contract';
-import { entryOf, plainLine } from '@flashcore/shared/text';
+import { counted, entryOf, plainLine } from '@flashcore/shared/text';
 import { isUnreachable, Questions } from './questions.ts';
 import { RunnerLists, type ProblemReader } from './runner-lists.ts';
 import { namedKernel, type RequestedKernel } from './form-request.ts';
@@ -294,18 +294,26 @@ export class Session {
    * are.
    */
   async cancel(jobs: readonly string[]): Promise<void> {
+    // A job may have ended while the user confirmed.
+    let endedBefore = 0;
     const answers = await Promise.all(
       jobs.map((name) =>
-        this.#questions.ask(async (signal) => void (await this.#client.cancelJob({ name }, { signal }))),
+        this.#questions.ask(async (signal) => {
+          const { job } = await this.#client.cancelJob({ name }, { signal });
+          if (job?.state === JobState.ENDED && job.outcome !== Outcome.CANCELLED) endedBefore += 1;
+        }),
       ),
     );
+    const left = jobs.length - endedBefore;
+    const requested =
+      left === 1
+        ? 'Cancel requested: the job ends within two seconds'
+        : `Cancel requested for ${left} jobs: they end within two seconds`;
+    const before = jobs.length === 1 ? 'The job had already ended' : `${counted(endedBefore, 'job')} had already ended`;
     if (answers.every(Boolean))
       this.#store.dispatch({
         type: 'notice',
-        text:
-          jobs.length === 1
-            ? 'Cancel requested: the job ends within two seconds'
-            : `Cancel requested for ${jobs.length} jobs: they end within two seconds`,
+        text: [...(left > 0 ? [requested] : []), ...(endedBefore > 0 ? [before] : [])].join('. '),
         tone: 'info',
         about: 'cancel',
       });

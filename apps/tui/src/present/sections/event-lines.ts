@@ -111,7 +111,9 @@ function describe({ payload }: JobEvent): Described[] {
       const { succeeded, cacheHit, seconds } = payload.value;
       return [
         {
-          text: succeeded ? `built in ${formatSeconds(seconds)}${cacheHit ? ' (cache hit)' : ''}` : 'does not compile',
+          text: succeeded
+            ? `${cacheHit ? 'from the cache, ' : ''}built in ${formatSeconds(seconds)}`
+            : 'does not compile',
           tone: succeeded ? 'routine' : 'bad',
         },
       ];
