@@ -109,6 +109,8 @@ const REQUESTS: readonly (readonly [name: string, request: Request, reason: stri
  * measurements.
  */
 const HARMLESS = [
+  // Other projects' kernels are only timed beside the candidate.
+  'benchmark.rivals',
   ...['options', 'kernel', 'variant', 'noFallback', 'heldOut'],
   ...['verify.sanitize', 'profile.counters', 'benchmark.legacyLoop'],
   // Refused unless it equals the kernel's own dtype.
