@@ -109,7 +109,7 @@ const REQUESTS: readonly (readonly [name: string, request: Request, reason: stri
  * measurements.
  */
 const HARMLESS = [
-  // Other projects' kernels are only timed beside the candidate.
+  // Times kernels of other projects too. The verdict does not use these times.
   'benchmark.rivals',
   ...['options', 'kernel', 'variant', 'noFallback', 'heldOut'],
   ...['verify.sanitize', 'profile.counters', 'benchmark.legacyLoop'],

@@ -69,7 +69,7 @@ async function mutatedAnswers(
   { run: { kind, inputs, own }, reference }: { run: WrongRun; reference: Reference },
 ): Promise<Answers | undefined> {
   const { change } = mutant;
-  // Elements that were not written are told apart by their poison.
+  // An unwritten element still holds its poison and has a finding of its own.
   if (change.kind === 'unwritten') return undefined;
   try {
     const question = mutatedQuestion(problem, mutant, { kind, inputs });

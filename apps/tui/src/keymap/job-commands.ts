@@ -76,7 +76,7 @@ function noKernelIn7(state: AppState): string {
   return kernels === '' ? 'No kernel is listed' : `No kernel has "${kernels}": Esc shows all`;
 }
 
-/** The answer of keys that act on the row under the cursor of view 6 when there is none. */
+/** What a key that acts on the selected row of view 6 says if the list is empty. */
 const NO_ROW = 'No row is under the cursor: Esc shows all jobs again, and 6 the jobs of the runner';
 
 /** The answer of a key that needs an ended job. */

@@ -174,5 +174,5 @@ test('the dialog for undoing an acceptance names the champion that follows', asy
     return screen;
   };
   expect(await told(before)).toContain('older (0190f3e2), the champion before it, is champion again.');
-  expect(await told('none')).toContain('there is no champion again, because it replaced none.');
+  expect(await told('none')).toContain('there is no champion, as before.');
 });

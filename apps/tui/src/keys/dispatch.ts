@@ -91,7 +91,7 @@ const HANDLERS: Record<CommandId, Handler> = {
   ...PROGRAM_HANDLERS,
 };
 
-/** Names of the keys that Ink reports as one; see keyNames(). */
+/** The names of the keys in one report of Ink, which may hold several; see keyNames(). */
 export const pressedKeys = (input: string, key: Key, { store }: KeyContext): string[] =>
   keyNames(input, key, (name) => hasKey(name, store.state));
 

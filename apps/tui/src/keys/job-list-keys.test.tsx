@@ -61,7 +61,7 @@ test('r repeats the kind and the parameters of the job under the cursor', async 
   expect(terminal.runner.requests[0]).toMatchObject({ variant: { parameters: { USE_WMMA: 0n } } });
 });
 
-test('r repeats all values of the form that started the job under the cursor, and of no other job of its kernel', async () => {
+test('r repeats the selected job with the values of its own form, not those of another job of its kernel', async () => {
   await terminal.press('7gj\r');
   await terminal.press('jjj2x8x512x64c\r');
   const started = jobNamed('e', 'fa_v2_wmma', { name: SAMPLE_JOB });

@@ -94,7 +94,7 @@ function effectOf(state: AppState, job: JobView, choice: Choice): string {
 function afterUndo({ decisions }: AppState, { evidence }: Decision): string {
   const over = evidence?.over ?? '';
   if (over === '') return 'the champion before it, if there was one, is champion again';
-  if (over === 'none') return 'there is no champion again, because it replaced none';
+  if (over === 'none') return 'there is no champion, as before';
   const label = decisions.find(({ job }) => job === over)?.label ?? '';
   return `${namedJob({ name: over, label, kernelId: '' })}, the champion before it, is champion again`;
 }
