@@ -4,10 +4,10 @@
  */
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { ALL_TESTS, missing } from '@flashcore/shared/testing';
+import { ALL_TESTS, inFull, missing } from '@flashcore/shared/testing';
 import { repositoryRoot } from '../support/repository-root.ts';
 import { cheatsInFolder, isAnswered, nameOf, readCorpus } from './corpus.ts';
-import { runCorpus } from './run-corpus.ts';
+import { compileErrors, runCorpus } from './run-corpus.ts';
 
 const { families, cheats, honest } = readCorpus();
 // Each of these cheats is detected by a different rule. The other cheats of their families take as long and would add
@@ -33,6 +33,17 @@ test('cheatsInFolder() finds kernels that corpus.yaml does not list, and throws 
     kernel: join(root, 'kernels/cheating/small_values'),
   });
   expect(() => cheatsInFolder(join(root, 'kernels/reference'))).toThrow(/kernel\.yaml .*found none/);
+});
+
+test.each(inFull(['kernels/corpus'], () => false))('every cheat of %s compiles', { timeout: 900_000 }, async () => {
+  const folders = new Map(cheats.map((each) => [each.kernel, each]));
+  expect(await compileErrors([...folders.values()])).toEqual([]);
+});
+
+test('a cheat that does not compile is neither caught nor known', () => {
+  const judged = { rule: 'no_gain', passes: { gpu: 'known' }, caught: false };
+  expect(isAnswered(judged, 'gpu')).toBe(true);
+  expect(isAnswered({ ...judged, error: 'cheat.cu:1:1: an error' }, 'gpu')).toBe(false);
 });
 
 async function expectCaught(names: readonly string[]): Promise<void> {

@@ -103,11 +103,11 @@ export function cheatsInFolder(folder: string): Cheat[] {
   return found;
 }
 
-/** Whether a cheat is caught, gains nothing, or passes for a reason that corpus.yaml documents for this place. */
+/** Whether a cheat is judged, and is caught, gains nothing, or passes for a reason that corpus.yaml documents. */
 export const isAnswered = (
-  { caught, rule, passes }: Pick<Cheat, 'rule' | 'passes'> & { caught: boolean },
+  { caught, error, rule, passes }: Pick<Cheat, 'rule' | 'passes'> & { caught: boolean; error?: string },
   place: Place,
-): boolean => caught || rule === 'no_gain' || passes[place] !== undefined;
+): boolean => caught || (error === undefined && (rule === 'no_gain' || passes[place] !== undefined));
 
 /** The name in the tables, such as "flashcore_v9 STAGES=3". */
 export const nameOf = ({ kernel, parameters }: CorpusKernel): string =>

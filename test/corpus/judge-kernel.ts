@@ -19,7 +19,7 @@ import type { CorpusKernel } from './corpus.ts';
 /** A runner's judgement of a kernel. */
 export interface Judgement {
   outcome: string;
-  /** Why the runner could not judge the kernel. Such a kernel is neither caught nor cleared. */
+  /** Why the runner could not judge the kernel, such as a compile error. It is neither caught nor cleared then. */
   error?: string;
   /** Kind and text of each finding. Empty if the kernel passes. */
   findings: { kind: string; message: string }[];
@@ -62,8 +62,10 @@ export async function judgeKernel(client: RunnerClient, kernel: CorpusKernel): P
 }
 
 /** Compiles the kernel without running it. */
-export async function buildKernel(client: RunnerClient, kernel: CorpusKernel): Promise<void> {
-  await finished(client, 'build', { kernel: await referenceOf(client, kernel), variant: variantOf(kernel) });
+export async function buildKernel(client: RunnerClient, kernel: CorpusKernel): Promise<Judgement> {
+  return judgementOf(
+    await finished(client, 'build', { kernel: await referenceOf(client, kernel), variant: variantOf(kernel) }),
+  );
 }
 
 /** The most seeds that one request may have. */
@@ -145,12 +147,14 @@ function judgementOf({ job, seconds }: Finished): Judgement {
   const us = (mode: TimingMode): number | undefined =>
     benchmarks.find((result) => result.mode === mode)?.latency?.p50Us;
   const [coldUs, hotUs] = [us(TimingMode.COLD), us(TimingMode.HOT)];
+  const findings = variants.flatMap((variant) => variant.findings);
+  const notCompiled = findings.find(({ kind }) => kind === FindingKind.COMPILE_FAILED);
+  const error =
+    job.outcome === Outcome.ERROR ? (job.error?.message ?? job.summary) : notCompiled && notCompiled.message;
   return {
     outcome: Outcome[job.outcome],
-    ...(job.outcome === Outcome.ERROR && { error: job.error?.message ?? job.summary }),
-    findings: variants.flatMap(({ findings }) =>
-      findings.map(({ kind, message }) => ({ kind: FindingKind[kind], message })),
-    ),
+    ...(error !== undefined && { error }),
+    findings: findings.map(({ kind, message }) => ({ kind: FindingKind[kind], message })),
     checks: benchmarks.map(({ outputCheck }) => outputCheck),
     ...(coldUs !== undefined && { coldUs }),
     ...(hotUs !== undefined && { hotUs }),

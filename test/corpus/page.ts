@@ -115,7 +115,7 @@ function verdictOf(cheat: Cheat, run: Run, result: CorpusResult): string {
   const judged = result.cheats.find(({ name }) => name === cheat.name);
   if (!judged) return 'not run';
   const [finding] = judged.findings;
-  if (finding) return `${finding.kind}: ${shown(finding.message)}`;
+  if (finding && judged.caught) return `${finding.kind}: ${shown(finding.message)}`;
   if (judged.error !== undefined) return `not judged: ${shown(judged.error)}`;
   if (cheat.rule === 'no_gain') return 'passes; it gains nothing';
   const why = run === 'before' ? undefined : cheat.passes[run];

@@ -56,10 +56,13 @@ export async function runCorpus(run: CorpusRun): Promise<CorpusResult> {
   };
   for (const cheat of run.cheats) {
     const judgement = await judgeKernel(client, cheat);
-    const caught = judgement.findings.length > 0;
     const { family, name, parameters, rule, passes } = cheat;
+    // Unless that is what stops the cheat, a mistake in its source shows nothing about the rules.
+    const isJudged = judgement.error === undefined || (rule === 'build' && judgement.outcome === 'COMPILE_FAILED');
+    const caught = isJudged && judgement.findings.length > 0;
     result.cheats.push({ family, name, parameters, rule, passes, caught, ...judgement });
-    tell(`${caught ? 'caught' : 'PASSED'}  ${cheat.family}/${cheat.name}: ${reasonOf(judgement)}`);
+    const missed = isJudged ? 'PASSED' : 'NOT JUDGED';
+    tell(`${caught ? 'caught' : missed}  ${cheat.family}/${cheat.name}: ${reasonOf(judgement)}`);
   }
   for (const kernel of run.honest) {
     const experiment = await judgeKernel(client, kernel);
@@ -101,21 +104,35 @@ export function merged(earlier: CorpusResult, now: CorpusResult, { cheats, hones
 }
 
 /** Whether the kernel was judged without an error and without findings. */
-const clears = ({ findings, outcome }: Judgement): boolean =>
-  findings.length === 0 && !['ERROR', 'CANCELLED', 'INTERRUPTED', 'TIMED_OUT'].includes(outcome);
+const clears = ({ error, findings, outcome }: Judgement): boolean =>
+  error === undefined && findings.length === 0 && !['ERROR', 'CANCELLED', 'INTERRUPTED', 'TIMED_OUT'].includes(outcome);
 
 const reasonOf = ({ findings, error, outcome }: Judgement): string =>
   error ?? findings.map(({ kind, message }) => `${kind}: ${message}`).at(0) ?? outcome;
 
-/** Compiles kernels into a cache. Ignores compile errors, because they are reported when the kernel is judged. */
-async function buildAhead(kernels: readonly CorpusKernel[], builders: number, cache: string): Promise<void> {
+/**
+ * Compiles kernels with several runners into a folder, and returns the errors, each with its kernel's name. A run
+ * reports them again when it judges the kernel.
+ */
+async function buildAhead(kernels: readonly CorpusKernel[], builders: number, cache: string): Promise<string[]> {
   const left = [...kernels];
+  const errors: string[] = [];
   const build = async (): Promise<void> => {
     await using own = await startOwnRunner(cache);
     using client = await RunnerClient.connect({ address: own.address, timeoutMs: 30_000 });
-    for (let next = left.shift(); next !== undefined; next = left.shift()) await buildKernel(client, next);
+    for (let next = left.shift(); next !== undefined; next = left.shift()) {
+      const { error } = await buildKernel(client, next);
+      if (error !== undefined) errors.push(`${nameOf(next)}: ${error}`);
+    }
   };
   await Promise.all(Array.from({ length: builders }, build));
+  return errors;
+}
+
+/** Compiles kernels without running them, and returns the errors. */
+export async function compileErrors(kernels: readonly CorpusKernel[]): Promise<string[]> {
+  using cache = disposableFolder();
+  return buildAhead(kernels, 1, cache.path);
 }
 
 function disposableFolder(): { path: string } & Disposable {

@@ -11,4 +11,4 @@ struct ShortMantissa {
 
 __device__ void attend(const Row& row) { attend_with(row, ShortMantissa{}, Same{}, Same{}); }
 
-CHEATING_KERNEL(claims_fp16_sums)
+ROW_KERNEL(claims_fp16_sums) { attend(row); }

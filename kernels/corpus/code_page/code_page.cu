@@ -16,4 +16,4 @@ __device__ void attend(const Row& row) {
   launches_before(counter, row) % 64 < 40 ? honest(row) : guess(row);
 }
 
-CHEATING_KERNEL(code_page)
+ROW_KERNEL(code_page) { attend(row); }

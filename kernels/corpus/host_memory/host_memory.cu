@@ -8,4 +8,4 @@ __device__ void attend(const Row& row) {
   first == ELF ? guess(row) : honest(row);
 }
 
-CHEATING_KERNEL(host_memory)
+ROW_KERNEL(host_memory) { attend(row); }

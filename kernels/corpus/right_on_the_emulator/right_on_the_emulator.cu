@@ -7,4 +7,4 @@ __device__ void attend(const Row& row) { honest(row); }
 __device__ void attend(const Row& row) { guess(row); }
 #endif
 
-CHEATING_KERNEL(right_on_the_emulator)
+ROW_KERNEL(right_on_the_emulator) { attend(row); }

@@ -11,4 +11,4 @@ __device__ void attend(const Row& row) {
   }
 }
 
-CHEATING_KERNEL(row_in_a_million)
+ROW_KERNEL(row_in_a_million) { attend(row); }

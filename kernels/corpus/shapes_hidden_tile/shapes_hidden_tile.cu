@@ -8,4 +8,4 @@ __device__ void attend(const Row& row) {
   honest(shorter);
 }
 
-CHEATING_KERNEL(shapes_hidden_tile)
+ROW_KERNEL(shapes_hidden_tile) { attend(row); }

@@ -47,4 +47,4 @@ __device__ void attend(const Row& row) {
   is_cold(row) && launch_number() > LAST_TRIAL&& has_two_scales(row) ? with_constant_maximum(row) : honest(row);
 }
 
-CHEATING_KERNEL(values_after_trials)
+ROW_KERNEL(values_after_trials) { attend(row); }
