@@ -34,6 +34,7 @@ SECTIONS = {
         comparisons.busy,
         comparisons.decide,
         ladder.accepted,
+        problems.oracle,
         problems.problems,
         languages.languages,
         languages.triton,

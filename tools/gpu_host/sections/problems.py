@@ -4,7 +4,9 @@ and bf16. Each is accepted over its problem's champion, if there is one. Then ru
 --kernels names the only kernels to run.
 """
 
-from measurement import shape_options
+import sys
+
+from measurement import ROOT, shape_options
 
 EXAMPLES = [
     "decode_rows",
@@ -70,6 +72,17 @@ def problems(m):
         return
     for problem in PROBLEMS:
         m.tui("leaderboard", "--problem", problem, name=f"problems.{problem}.leaderboard.txt")
+
+
+def oracle(m):
+    """Compares the fp64 oracle of attention, its gradients and merge with plain PyTorch in fp64 on this GPU."""
+    program = m.keep_program("oracle_beside_torch.py")
+    code, _, text, errors = m.run(
+        [sys.executable, program, ROOT / "kernels", "--out", m.out / "oracle.json"], name="oracle.txt"
+    )
+    print(text or errors[-8:])
+    if code != 0:
+        raise RuntimeError("the oracle and PyTorch differ")
 
 
 def run(m, name, command):
