@@ -165,6 +165,17 @@ test('shapes with very many CTAs get no further launches, however little work th
   expect(timed().some(({ candidate }) => candidate.plan.values['H'] === 65_535)).toBe(false);
 });
 
+test('a grid of a few CTAs is expected to take as long as a full wave of the same CTAs', async () => {
+  const { services, found, timed } = jobOn({ us: 30, drawn: ['1x1x512x64', '1x1x96x64'] });
+  await benchmarkPhase.run(services, found);
+  expect(
+    timed()
+      .slice(1)
+      .map(lengthOf)
+      .toSorted((a, b) => a - b),
+  ).toEqual([96, 128]);
+});
+
 test('if too few launches were checked in time, a warning gives the probability of finding an error', async () => {
   const { services, found, warnings } = jobOn({ launches: 5_000 });
   await benchmarkPhase.run(services, found);

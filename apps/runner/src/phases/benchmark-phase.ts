@@ -220,14 +220,19 @@ function furtherShapes(services: VariantServices, timed: readonly TimedShape[], 
   const usOf = ({ results }: TimedShape): number => Math.min(...results.map(({ latency }) => latency!.p50Us));
   const flopsOf = (shape: Shape): number => caseFlops(manifest.problem, shape);
   const [quickest] = timed.toSorted((a, b) => usOf(a) - usOf(b)) as [TimedShape];
-  const wavesOf = (shape: Shape): number =>
-    ctasOf(planLaunches(manifest, resolved, shape)) / spec.device.multiprocessors;
-  const estimatedUs = (shape: Shape): number =>
-    Math.max(
-      LEAST_LAUNCH_US,
-      LEAST_WAVE_US * wavesOf(shape),
-      (usOf(quickest) * flopsOf(shape)) / flopsOf(quickest.shape),
-    );
+  const workOf = (shape: Shape) => {
+    const ctas = ctasOf(planLaunches(manifest, resolved, shape));
+    const waves = ctas / spec.device.multiprocessors;
+    const flops = flopsOf(shape);
+    // A grid that fills a part of the SMs takes as long as one that fills them all with CTAs of the same work.
+    return { waves, flops, chain: (Math.ceil(waves) * flops) / ctas };
+  };
+  const known = { us: usOf(quickest), ...workOf(quickest.shape) };
+  const estimatedUs = (shape: Shape): number => {
+    const { waves, flops, chain } = workOf(shape);
+    const usByWork = known.us * Math.max(flops / known.flops, chain / known.chain);
+    return Math.max(LEAST_LAUNCH_US, LEAST_WAVE_US * waves, usByWork);
+  };
   const verify = spec.verify!;
   const taken = uniqueShapes([
     ...timed.map(({ shape }) => shape),
