@@ -356,7 +356,7 @@ struct ScoreConsumer {
       half.max_and_sum[h] = make_float2(row_max[h], row_sum[h]);
       if ((lane & 3) == 0) half.memory.max_and_sum()[row + 8 * h] = half.max_and_sum[h];
     }
-    named_barrier_sync(SUMS_THERE, CONSUMER_THREADS);
+    named_barrier_arrive(SUMS_THERE, CONSUMER_THREADS);
   }
 };
 
