@@ -91,7 +91,7 @@ test("run uses the file's plan unless an option names another plan; a kernel wit
     expect([exitCode, stdout.replaceAll(/\s+/g, ' ')]).toEqual([
       0,
       expect.stringContaining(
-        'NOTES.md was not filled in when this job ran: write into NOTES.md what the kernel changes and why, then run it again',
+        'NOTES.md was not filled in when this job ran: write into NOTES.md what the kernel changes and why, then accept the result',
       ),
     ]);
   });

@@ -11,16 +11,18 @@ import {
   type Job,
   type JobResult,
 } from '@flashcore/shared/contract';
-import { formatShape, recordedDtype, recordedProblem } from '@flashcore/shared/kernels';
+import { formatShape, notesSaySomething, recordedDtype, recordedProblem } from '@flashcore/shared/kernels';
 import type { JobPlanner } from '../jobs/job-context.ts';
 
 /**
  * The champion that an ended experiment would become if it were accepted. The decision is not filled in. Errors:
- * NOT_ACCEPTABLE with the reason that the experiment's result gives.
+ * NOT_ACCEPTABLE with the reason that the experiment's result gives. `notes`: NOTES.md as handed in with the decision,
+ * which decides about a result that lacked nothing else.
  */
-export function championOf(job: Job, result: JobResult | undefined): Champion {
+export function championOf(job: Job, result: JobResult | undefined, notes: string): Champion {
   const { acceptability, provenance, plan, ranking } = result ?? {};
-  if (!acceptability?.possible || !ranking?.ranked) {
+  const isPossible = acceptability?.possible || (acceptability?.notesWanted && notesSaySomething(notes));
+  if (!isPossible || !ranking?.ranked) {
     const reason =
       (!acceptability?.possible && acceptability?.reason) ||
       'it is not an experiment, or it ran before ranked runs existed: run it again with fa-tui run';
@@ -68,7 +70,11 @@ export function requireCurrentRules(
 }
 
 /** The evidence for an acceptance, which is stored with it. */
-export function evidenceOf(job: Job, { provenance, variants: [variant], acceptability, ranking }: JobResult): Evidence {
+export function evidenceOf(
+  job: Job,
+  { provenance, variants: [variant], acceptability, ranking }: JobResult,
+  notes: string,
+): Evidence {
   const regression = variant!.gates.find(({ metric }) => metric === 'speedup_vs_champion');
   return create(EvidenceSchema, {
     plan: provenance?.plan ?? '',
@@ -76,9 +82,11 @@ export function evidenceOf(job: Job, { provenance, variants: [variant], acceptab
     rulesDigest: ranking?.rulesDigest ?? '',
     cases: variant!.verify ? parityText(parityCounts(variant!.verify)) : '',
     seeds: provenance?.seeds ?? [],
-    comparison: variant!.comparison?.reason || regression?.detail || acceptability!.reason,
+    comparison:
+      variant!.comparison?.reason || regression?.detail || (acceptability!.possible ? acceptability!.reason : ''),
     sourceDigest: provenance?.sourceDigest ?? '',
     over: acceptability!.over,
     owner: job.owner ?? '',
+    ...(acceptability!.notesWanted && { notes }),
   });
 }

@@ -18,7 +18,7 @@ type Fields = Extract<MessageInitShape<typeof VariantResultSchema>, { readonly $
 const rankedRun = (over?: { job: string; label: string }): JobSpec =>
   ({
     judged: true,
-    kernel: { manifest: { layouts: [] } },
+    kernel: { manifest: { layouts: [] }, undocumented: ['title', 'NOTES.md'] },
     resolved: { parameters: {} },
     device: { name: 'NVIDIA L4', simulated: false },
     ranking: { ranked: true, reasons: [] },
@@ -97,3 +97,32 @@ test.each([ComparisonVerdict.SLOWER, ComparisonVerdict.NOT_JUDGED, undefined])(
     });
   },
 );
+
+const UNDOCUMENTED: Fields = {
+  gates: [
+    { gateId: 'correctness', metric: 'parity_cases_passed', level: 'hard', verdict: Verdict.PASS },
+    { gateId: 'documented', level: 'hard', verdict: Verdict.NOT_JUDGED, detail: 'fill in NOTES.md' },
+  ],
+};
+
+test('a run that lacks only notes wants them; one that lacks more, or a title of kernel.yaml, must run again', () => {
+  const spec = rankedRun(CHAMPION);
+  const lacking = (...undocumented: string[]): JobSpec => ({ ...spec, kernel: { ...spec.kernel, undocumented } });
+  expect(answer(lacking('NOTES.md'), variantWith(UNDOCUMENTED))).toMatchObject({
+    possible: false,
+    notesWanted: true,
+    reason: 'fill in NOTES.md',
+    over: CHAMPION.job,
+    command: 'fa-tui accept 2 --over 1',
+  });
+  expect(answer(lacking('title', 'NOTES.md'), variantWith(UNDOCUMENTED))).toMatchObject({
+    possible: false,
+    notesWanted: false,
+    reason: 'fill in NOTES.md',
+    over: '',
+  });
+  expect(answer(lacking('NOTES.md'), variantWith({ ...UNDOCUMENTED, benchmarks: [] }))).toMatchObject({
+    notesWanted: false,
+    reason: 'it has no valid time: it was not timed',
+  });
+});

@@ -9,7 +9,7 @@ import {
   type Acceptability,
   type VariantResult,
 } from '@flashcore/shared/contract';
-import { layoutsOf } from '@flashcore/shared/kernels';
+import { NOTES_FILE, layoutsOf } from '@flashcore/shared/kernels';
 import { STRICT_PROFILES, type JobSpec } from '../spec/job-spec.ts';
 import { isRankedRun } from '../spec/ranked-run.ts';
 import { NO_CHAMPION } from '../store/decisions.ts';
@@ -49,11 +49,32 @@ export function acceptabilityOf(spec: JobSpec, ended: Ended): Acceptability | un
           command: acceptCommand(ended.job, over),
           over,
         }
-      : { possible: false, reason, ...(replaces !== undefined && { replaces }) };
+      : {
+          possible: false,
+          reason: reason.text,
+          ...(replaces !== undefined && { replaces }),
+          ...(reason.notesWanted && { notesWanted: true, command: acceptCommand(ended.job, over), over }),
+        };
   return create(AcceptabilitySchema, answer);
 }
 
-function refusal(spec: JobSpec, { outcome, variants, fellBack }: Ended): string | undefined {
+interface Refusal {
+  text: string;
+  /** True if the result could be accepted as soon as the kernel's NOTES.md says something. */
+  notesWanted: boolean;
+}
+
+function refusal(spec: JobSpec, ended: Ended): Refusal | undefined {
+  const problem = problemOf(spec, ended);
+  if (problem !== undefined) return { text: problem, notesWanted: false };
+  // Last, because notes can still be handed in, which must not hide another reason.
+  const undocumented = documentationProblem(ended.variants[0]!);
+  if (undocumented === undefined) return undefined;
+  return { text: undocumented, notesWanted: spec.kernel.undocumented.every((part) => part === NOTES_FILE) };
+}
+
+/** Why the result cannot be accepted, whatever the kernel's documentation says. */
+function problemOf(spec: JobSpec, { outcome, variants, fellBack }: Ended): string | undefined {
   const { kernel, resolved, benchmark, ranking, device } = spec;
   const { deprecated } = kernel.manifest;
   if (deprecated !== undefined) return `the kernel is deprecated: ${deprecated}`;
@@ -69,7 +90,6 @@ function refusal(spec: JobSpec, { outcome, variants, fellBack }: Ended): string 
     return `it was not probed: cases.yaml of ${kernel.manifest.problem.id} has no probes, or none whose shape the kernel takes: add one to its \`probes\``;
   return (
     correctnessProblem(variants[0]!) ??
-    documentationProblem(variants[0]!) ??
     heldOutProblem(variants[0]!) ??
     (device.simulated ? undefined : timesProblem(spec, variants[0]!))
   );

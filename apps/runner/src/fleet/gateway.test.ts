@@ -9,6 +9,7 @@ import { create } from '@bufbuild/protobuf';
 import { Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js';
 import { expect, test } from 'vitest';
 import {
+  AcceptabilitySchema,
   ArtifactKind,
   JobResultSchema,
   Outcome,
@@ -118,6 +119,13 @@ test.each([
     'without saying whether it can be accepted',
     create(JobResultSchema, { ...acceptable(5), acceptability: undefined }),
   ],
+  [
+    'and that it only lacks notes',
+    create(JobResultSchema, {
+      ...acceptable(5),
+      acceptability: create(AcceptabilitySchema, { notesWanted: true, over: 'none' }),
+    }),
+  ],
 ])('a pilot cannot rank a run by claiming that it is ranked %s', async (_, { acceptability, ranking, variants }) => {
   const result = create(JobResultSchema, { acceptability, ranking, variants });
   await using cluster = await startCluster(() => () => Promise.resolve({ ...PASSED, result }));
@@ -129,7 +137,9 @@ test.each([
     expect.stringContaining('1 of at least 5 seeds a case') as string,
   ]);
   expect(told.acceptability?.possible ?? false).toBe(false);
-  await expect(cluster.client.accept({ job, over: 'none' })).rejects.toMatchObject({ reason: 'NOT_ACCEPTABLE' });
+  await expect(cluster.client.accept({ job, over: 'none', notes: 'padded' })).rejects.toMatchObject({
+    reason: 'NOT_ACCEPTABLE',
+  });
   expect((await cluster.client.listExperiments({})).experiments[0]!.ranking!.ranked).toBe(false);
 });
 

@@ -54,7 +54,7 @@ export function stateOwnFacts(result: JobResult, outcome: Outcome, own: OwnFacts
   if (foreign !== undefined) decideNothing(result, assigned, [`its node measured ${foreign}, which was not asked for`]);
   else requireRanked(result, assigned);
   const { acceptability } = result;
-  if (!acceptability?.possible) return;
+  if (!acceptability?.possible && !acceptability?.notesWanted) return;
   if (outcome !== Outcome.PASSED) return refuseAcceptance(result, 'it did not pass');
   const { championJob = '', championLabel = '' } = assigned ?? {};
   const over = championJob || NO_CHAMPION;
@@ -90,11 +90,12 @@ function decideNothing(result: JobResult, assigned: AssignedRun | undefined, mor
     reasons: [...new Set(reasons)],
     rulesDigest: own?.rulesDigest ?? '',
   });
-  if (result.acceptability?.possible) refuseAcceptance(result, `not ranked: ${result.ranking.reasons.join('; ')}`);
+  const { possible, notesWanted } = result.acceptability ?? {};
+  if (possible || notesWanted) refuseAcceptance(result, `not ranked: ${result.ranking.reasons.join('; ')}`);
 }
 
 function refuseAcceptance({ acceptability }: JobResult, reason: string): void {
-  Object.assign(acceptability!, { possible: false, reason, command: '', over: '' });
+  Object.assign(acceptability!, { possible: false, notesWanted: false, reason, command: '', over: '' });
 }
 
 /** A measured shape that the job did not request. It would put the kernel on a leaderboard for which it was not run. */

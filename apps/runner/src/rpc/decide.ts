@@ -10,6 +10,7 @@ import {
   type ListChampionsRequest,
   type ListChampionsResponse,
 } from '@flashcore/shared/contract';
+import { MAX_ACCEPTED_NOTES } from '@flashcore/shared/kernels';
 import type { Caller } from '../access/caller.ts';
 import { requirePermission } from '../access/roles.ts';
 import { NO_CHAMPION, type DecisionStore, type NewDecision, type RepeatableRequest } from '../store/decisions.ts';
@@ -77,8 +78,8 @@ const decisionRpc =
  */
 export const accept = decisionRpc('accept', {
   what: 'accept',
-  decide: ({ job, id, result, decisions, planner, caller, request: { over }, add }) => {
-    const champion = championOf(job, result);
+  decide: ({ job, id, result, decisions, planner, caller, request: { over, notes }, add }) => {
+    const champion = championOf(job, result, notes);
     const champions = decisions.champions();
     const held = champions.filter((other) => sharesPlace(other, champion));
     refuseAgain(job, held.length === 1 && championEverywhere(champion, held[0]!) ? 'the champion' : undefined);
@@ -90,7 +91,7 @@ export const accept = decisionRpc('accept', {
       const verdict = result!.variants[0]!.comparison?.verdict;
       requireReplacing(caller, replaced, { job: job.name, buildId: champion.buildId, verdict });
     }
-    const decision = add({ kind: DecisionKind.ACCEPTED, champion, evidence: evidenceOf(job, result!) });
+    const decision = add({ kind: DecisionKind.ACCEPTED, champion, evidence: evidenceOf(job, result!, notes) });
     const now = decisions.champions().find(({ decision: made }) => made?.number === decision.number);
     return { decision, answer: { ...(now && { champion: now }), ...(replaced && { replaced }) } };
   },
@@ -157,6 +158,7 @@ function checkDecision(
   else if ('over' in request && request.over !== NO_CHAMPION) checkJobName('over', request.over, violations);
   // A note may have several lines, but no other control characters.
   violations.text('note', request.note.replaceAll('\n', ' '), MAX_NOTE);
+  if ('notes' in request) violations.text('notes', request.notes.replaceAll(/[\t\n]/g, ' '), MAX_ACCEPTED_NOTES);
   if (name === 'note' && request.note.trim() === '') violations.add('note', 'must not be empty');
   const id = checkRequestId('request_id', request.requestId, violations);
   violations.throwIfAny();

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
 import { RunnerClient } from '@flashcore/shared/client';
-import { DecisionKind, Outcome, type JobResult } from '@flashcore/shared/contract';
+import { AcceptabilitySchema, DecisionKind, Outcome, type JobResult } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
@@ -84,6 +85,26 @@ test('accepting an unacceptable result is refused with the reason; bad requests 
   await expect(client.accept({ job, over: NONE, requestId: 'mine' })).rejects.toMatchObject({
     violations: [{ field: 'request_id' }],
   });
+});
+
+test('a result that lacked only notes is accepted with notes that say something, which are recorded', async () => {
+  const run = acceptable(9);
+  run.acceptability = create(AcceptabilitySchema, { reason: 'NOTES.md is missing', notesWanted: true, over: NONE });
+  const bodies = { undocumented: () => Promise.resolve({ outcome: Outcome.PASSED, summary: 'passed', result: run }) };
+  await using fixture = await startTestRunner({ createPlanner: () => fakePlanner({ bodies }) });
+  const { client } = fixture;
+  const job = await experiment(client, 'undocumented');
+  const template = '# mine\n\n## What it changes, and why\n';
+  for (const notes of ['', template])
+    await expect(client.accept({ job, over: NONE, notes })).rejects.toThrow(/Cannot accept .*: NOTES.md is missing/);
+  await expect(client.accept({ job, over: NONE, notes: 'x'.repeat(4097) })).rejects.toMatchObject({
+    violations: [{ field: 'notes' }],
+  });
+  const notes = `${template}Padded rows:\tno bank conflicts.\n`;
+  const { champion } = await client.accept({ job, over: NONE, notes });
+  expect(champion?.decision?.evidence?.notes).toBe(notes);
+  const { decisions } = await client.listChampions({ includeDecisions: true });
+  expect(decisions.map(({ evidence }) => evidence?.notes)).toEqual([notes]);
 });
 
 test('a decision that would change nothing is refused and leaves the trail unchanged', async () => {

@@ -6,7 +6,7 @@ import {
   type LeaderboardEntry,
   TIMING_MODES,
 } from '@flashcore/shared/contract';
-import { formatShape, parseCase } from '@flashcore/shared/kernels';
+import { acceptedNotes, formatShape, parseCase } from '@flashcore/shared/kernels';
 import * as z from 'zod';
 import { Refused, answer, answered, leftOut, jobNamed, jobNameField } from './answers.ts';
 import { MEASURED_ON, measuredOn } from './job-answers.ts';
@@ -168,17 +168,19 @@ function registerAccept(server: McpServer, { runner, log }: ToolContext): void {
         job: jobNameField,
         over: z.string().describe('the champion that it was compared with, or none: `over` of its result'),
         note,
+        notes: z.string().default('').describe('NOTES.md as it is now, if only that was missing when the job ran'),
       }),
       outputSchema: z.object({ champion: z.string(), replaced: z.string().optional(), ...leftOut }),
       annotations: DECIDES,
     },
-    ({ job, over, note: why }) =>
+    ({ job, over, note: why, notes }) =>
       answered(async () => {
         const { client } = await runner.get();
         const { champion, replaced } = await client.accept({
           job: await jobNamed(client, job),
           over: over === 'none' ? over : await jobNamed(client, over, 'over'),
           note: why,
+          notes: acceptedNotes(notes),
           requestId: crypto.randomUUID(),
         });
         return answer({ champion: champion?.label ?? '', ...(replaced && { replaced: replaced.label }) });

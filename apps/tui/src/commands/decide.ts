@@ -15,6 +15,8 @@ import { outcomeWord } from '../present/words.ts';
 import { folderOf, saveTo } from './champions.ts';
 import { type CommandContext, jsonOf } from './context.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
+import { OwnKernels } from '../settings/own-kernels.ts';
+import { notesToHandIn } from '../state/decision.ts';
 import { resolveJobName } from '../session/job-name.ts';
 
 interface NoteOption {
@@ -38,8 +40,11 @@ export function acceptJob(
   if (folder !== undefined) requireSavable(folder);
   return context.withRunner(async ({ client }) => {
     const job = await resolveJobName(client, text);
-    const replaced = over === undefined ? await comparedWith(client, job) : await championNamed(client, over);
-    const response = await client.accept({ job, note, over: replaced });
+    const shown = await client.getJob({ name: job });
+    const { over: compared = NO_CHAMPION, notesWanted = false } = shown.result?.acceptability ?? {};
+    const replaced = over === undefined ? compared || NO_CHAMPION : await championNamed(client, over);
+    const notes = notesWanted && shown.job ? await notesNow(client, shown.job, context) : '';
+    const response = await client.accept({ job, note, over: replaced, notes });
     if (context.options.json) context.document(jsonOf(AcceptResponseSchema, response));
     else context.show(acceptedBlocks(response));
     return folder !== undefined && response.champion
@@ -48,11 +53,12 @@ export function acceptJob(
   });
 }
 
-/**
- * The champion that the job was compared with, as the user saw it. If the job can't be accepted, the runner refuses it.
- */
-const comparedWith = async (client: RunnerClient, job: string): Promise<string> =>
-  (await client.getJob({ name: job })).result?.acceptability?.over || NO_CHAMPION;
+/** The text of the kernel's NOTES.md, from a folder of this machine or from the runner; empty if it says nothing. */
+async function notesNow(client: RunnerClient, job: Job, context: CommandContext): Promise<string> {
+  const own = await new OwnKernels(context.surroundings.environment).list();
+  const { kernels } = await client.listKernels({});
+  return notesToHandIn([...own.kernels, ...kernels], job);
+}
 
 const championNamed = (client: RunnerClient, over: string): Promise<string> =>
   over === NO_CHAMPION ? Promise.resolve(over) : resolveJobName(client, over);

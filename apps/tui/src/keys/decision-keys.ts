@@ -16,7 +16,9 @@ const MOST_NOTE_CHARACTERS = 4096;
 export async function openDecision({ store, session }: KeyContext, choice: Choice): Promise<void> {
   const job = chosenJob(store.state);
   if (job === undefined) return;
-  if (entryOf(store.state.views, job)?.result === undefined) await session.prepareDecision(job);
+  const { result } = entryOf(store.state.views, job) ?? {};
+  // The notes may have been written a moment ago.
+  if (result === undefined || result.acceptability?.notesWanted) await session.prepareDecision(job);
   const view = entryOf(store.state.views, job);
   if (view === undefined) return;
   const refusal = refusalOf(store.state, view, choice);

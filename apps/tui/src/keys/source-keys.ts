@@ -36,13 +36,15 @@ const viewed = (copy: string | undefined, { kernelId }: SourceTarget, what: stri
     : { text: `${copy} is a read-only copy of ${what}`, tone: 'info' };
 
 /** Opens NOTES.md of the kernel under the cursor of view 7: the user's own, or a copy of the runner's. */
-export async function openNotes({ store, lendTerminal, edit }: KeyContext): Promise<void> {
+export async function openNotes({ store, session, lendTerminal, edit }: KeyContext): Promise<void> {
   const kernel = selectedKernel(store.state);
   if (kernel === undefined) return;
   const { folder, kernelId, notes } = kernel;
   await telling(store, async () => {
     const file = folder === undefined ? readOnlyCopy(NOTES_FILE, notes) : path.join(folder, NOTES_FILE);
     await lendTerminal(() => edit({ file, line: 0, column: 0 }));
+    // A result may wait for these notes.
+    if (folder !== undefined) await session.lists.ownKernels();
     const text = folder === undefined ? `${file} is a read-only copy of the notes of ${kernelId}` : `Opened ${file}`;
     return { text, tone: 'info' };
   });

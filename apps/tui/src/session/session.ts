@@ -17,7 +17,7 @@ import { quickRequest, type RunnerPort, type StartRequest, type WatchFolder } fr
 import type { KernelFolders, ListedKernel } from '../state/listed-kernel.ts';
 import { cancelRequest, followSource } from '../watch/follow-source.ts';
 import { acceptedText, rejectedText, undoneText } from '../present/sections/decisions.ts';
-import type { Choice } from '../state/decision.ts';
+import { notesToHandIn, type Choice } from '../state/decision.ts';
 import { firstPage, pinnedComparison } from '../state/pinned.ts';
 import { readSamples, readSources } from './read-comparison.ts';
 import { isBeingRead, type JobView } from '../state/job-view.ts';
@@ -327,7 +327,7 @@ export class Session {
 
   /** Reads what a decision depends on: the job to its end, and the current champions. */
   async prepareDecision(job: string): Promise<void> {
-    await Promise.all([this.read(job), this.lists.champions()]);
+    await Promise.all([this.read(job), this.lists.champions(), this.lists.ownKernels()]);
   }
 
   /** Makes a decision. Returns false if the runner refused it, and shows the refusal as a notice. */
@@ -347,7 +347,7 @@ export class Session {
   ): Promise<string> {
     switch (choice) {
       case 'accept':
-        return acceptedText(await this.#client.accept({ ...request, over: this.#shownOver(request.job) }, { signal }));
+        return acceptedText(await this.#client.accept({ ...request, ...this.#shown(request.job) }, { signal }));
       case 'reject':
         return rejectedText(await this.#client.reject(request, { signal }));
       case 'undo':
@@ -355,9 +355,12 @@ export class Session {
     }
   }
 
-  /** The champion that the job was compared with, as the user saw it. */
-  #shownOver(job: string): string {
-    return entryOf(this.#store.state.views, job)?.result?.acceptability?.over ?? '';
+  /** The champion that the job was compared with, as the user saw it, and the notes that it lacked. */
+  #shown(job: string): { over: string; notes: string } {
+    const { views, kernels } = this.#store.state;
+    const view = entryOf(views, job);
+    const { over = '', notesWanted = false } = view?.result?.acceptability ?? {};
+    return { over, notes: view !== undefined && notesWanted ? notesToHandIn(kernels, view) : '' };
   }
 
   /** An artifact's bytes. Errors: ARTIFACT_NOT_FOUND, RUNNER_UNREACHABLE. */

@@ -3,7 +3,14 @@ import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { FlashcoreError, KernelSchema, type SourceTree } from '@flashcore/shared/contract';
-import { MANIFEST_FILE, codeDigest, kernelMessage, loadManifest, readSourceTree } from '@flashcore/shared/kernels';
+import {
+  MANIFEST_FILE,
+  codeDigest,
+  kernelMessage,
+  loadManifest,
+  readNotes,
+  readSourceTree,
+} from '@flashcore/shared/kernels';
 import { errorText } from '@flashcore/shared/text';
 import * as z from 'zod';
 import type { KernelFolders, ListedKernel } from '../state/listed-kernel.ts';
@@ -102,7 +109,8 @@ async function kernelIn(folder: string): Promise<ReadFolder> {
     const tree = await treeIn(folder);
     const code = tree === undefined ? '' : codeDigest(tree);
     const paths = tree?.files.map((file) => file.path) ?? [MANIFEST_FILE];
-    return { kernel: { ...kernelMessage(manifest), codeDigest: code, folder }, paths };
+    const notes = tree === undefined ? '' : await readNotes(folder);
+    return { kernel: { ...kernelMessage(manifest), codeDigest: code, notes, folder }, paths };
   } catch (error) {
     const message = refusalOf(error);
     const kernel = create(KernelSchema, { kernelId: path.basename(folder), manifestError: message });

@@ -6,13 +6,14 @@ import {
   JobKind,
   JobResultSchema,
   JobState,
+  KernelSchema,
   Outcome,
   type Champion,
   type Decision,
 } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
-import { noteText, openAcceptability, refusalOf } from './decision.ts';
+import { noteText, notesToHandIn, openAcceptability, refusalOf } from './decision.ts';
 import type { JobView } from './job-view.ts';
 
 const SHAPE = parseShape('1x1x64x64');
@@ -49,7 +50,7 @@ test.each<[string, Champion[], Decision[], string | undefined]>([
 ])(
   'a job can be accepted only if the champion that it was compared with is still champion: that one %s',
   (_, champions, decisions, refusal) => {
-    const [state, job] = [{ champions, decisions }, comparedWith('jobs/old')];
+    const [state, job] = [{ champions, decisions, kernels: [] }, comparedWith('jobs/old')];
     expect(refusalOf(state, job, 'accept')).toBe(refusal);
     expect(openAcceptability(state, job)).toMatchObject({
       possible: refusal === undefined,
@@ -60,7 +61,7 @@ test.each<[string, Champion[], Decision[], string | undefined]>([
 
 test('a refusal names what happened to the job, and the key that opens what is missing', () => {
   const job = { ...comparedWith('jobs/old'), labels: {}, summary: '' };
-  const facts = { champions: [], decisions: [] };
+  const facts = { champions: [], decisions: [], kernels: [] };
   const interrupted = { ...job, outcome: Outcome.INTERRUPTED, result: { ...job.result!, acceptability: undefined } };
   expect(refusalOf(facts, interrupted, 'accept')).toBe('it did not pass (interrupted): 7, then Enter, runs it again');
   const reason = 'NOTES.md was not filled in when this job ran: write into NOTES.md what the kernel changes and why';
@@ -68,6 +69,27 @@ test('a refusal names what happened to the job, and the key that opens what is m
   expect(refusalOf(facts, { ...job, result: { ...job.result!, acceptability } }, 'accept')).toBe(
     `${reason}; o in 7 opens NOTES.md`,
   );
+});
+
+test('a result that lacked only notes can be accepted once NOTES.md next to the same code says something', () => {
+  const job = { ...comparedWith('none'), codeDigest: 'same' };
+  const acceptability = { ...job.result!.acceptability!, possible: false, notesWanted: true, reason: 'no notes' };
+  const undocumented = { ...job, result: { ...job.result!, acceptability } };
+  const facts = (codeDigest: string, notes: string) => ({
+    champions: [],
+    decisions: [],
+    kernels: [create(KernelSchema, { kernelId: 'k', codeDigest, notes })],
+  });
+  const template = '# k\n\n## What it changes, and why\n';
+  const answers = [facts('same', `${template}wider tiles`), facts('same', template), facts('other', 'wider tiles')];
+  expect(answers.map((state) => refusalOf(state, undocumented, 'accept'))).toEqual([
+    undefined,
+    expect.stringMatching(/^NOTES.md says nothing yet: o in 7 opens it; .* without another run$/),
+    expect.stringMatching(/no known folder has the code that ran: 7, then Enter, runs it again$/),
+  ]);
+  expect(answers.map((state) => openAcceptability(state, undocumented)?.possible)).toEqual([true, false, false]);
+  const long = `wider\u0007 tiles${'.'.repeat(5000)}`;
+  expect(notesToHandIn(facts('same', long).kernels, job)).toBe(`wider tiles${'.'.repeat(4096 - 11)}`);
 });
 
 test('a note is shown with its author, as long as the decision stands', () => {

@@ -9,10 +9,11 @@ import {
   type Champion,
   type Decision,
 } from '@flashcore/shared/contract';
-import { formatShape, recordedDtype } from '@flashcore/shared/kernels';
+import { acceptedNotes, formatShape, notesSaySomething, recordedDtype } from '@flashcore/shared/kernels';
 import { DECISION_WORDS } from '../present/sections/decisions.ts';
 import { KIND_WORDS, outcomeWord, shortName } from '../present/words.ts';
 import type { JobView } from './job-view.ts';
+import type { ListedKernel } from './listed-kernel.ts';
 
 export const CHOICES = ['accept', 'reject', 'undo'] as const;
 export type Choice = (typeof CHOICES)[number];
@@ -23,6 +24,8 @@ interface DecisionFacts {
   readonly champions: readonly Champion[];
   /** The audit trail. */
   readonly decisions: readonly Decision[];
+  /** Their notes are handed in with an acceptance. */
+  readonly kernels: readonly ListedKernel[];
 }
 
 /** The latest accepting or rejecting decision about a job that was not undone. */
@@ -56,7 +59,7 @@ export function refusalOf(state: DecisionFacts, job: JobView, choice: Choice): s
     case 'accept':
       return championEverywhere(state, job)
         ? 'it is the champion already; u undoes that'
-        : (acceptRefusal(job) ?? staleRefusal(state, job));
+        : (acceptRefusal(state, job) ?? staleRefusal(state, job));
     case 'reject':
       return standing?.kind === DecisionKind.REJECTED ? 'it is rejected already; u undoes that' : undefined;
     case 'undo':
@@ -68,7 +71,7 @@ export function refusalOf(state: DecisionFacts, job: JobView, choice: Choice): s
 const championEverywhere = (state: DecisionFacts, job: JobView): boolean =>
   state.champions.some((champion) => champion.job === job.name) && replacedBy(state, job).length === 0;
 
-function acceptRefusal(job: JobView): string | undefined {
+function acceptRefusal(state: DecisionFacts, job: JobView): string | undefined {
   const { kind, result, outcome } = job;
   if (kind !== JobKind.EXPERIMENT)
     return `a ${KIND_WORDS[kind]} job is judged by no plan: 7, then Enter, runs the experiment`;
@@ -76,9 +79,32 @@ function acceptRefusal(job: JobView): string | undefined {
     return outcome === Outcome.PASSED
       ? 'its runner did not decide whether it may be accepted: 7, then Enter, runs it again'
       : `it did not pass (${outcomeWord(job)}): 7, then Enter, runs it again`;
-  const { possible, reason } = result.acceptability;
+  const { possible, notesWanted, reason } = result.acceptability;
+  if (notesWanted) return notesRefusal(state, job);
   if (!possible) return NAMES_NOTES.test(reason) ? `${reason}; o in 7 opens NOTES.md` : reason;
   return result.ranking?.ranked ? undefined : 'it ran before ranked runs existed: 7, then Enter, runs it again';
+}
+
+/** Notes of kernels with the code that the job ran. Other notes may be about other code. */
+const notesOf = (
+  kernels: readonly Pick<ListedKernel, 'kernelId' | 'codeDigest' | 'notes'>[],
+  { kernelId, codeDigest }: Pick<JobView, 'kernelId' | 'codeDigest'>,
+): string[] =>
+  kernels
+    .filter((kernel) => kernel.kernelId === kernelId && codeDigest !== '' && kernel.codeDigest === codeDigest)
+    .map(({ notes }) => acceptedNotes(notes));
+
+/** The text of NOTES.md to hand in with an acceptance; empty if it says nothing. */
+export const notesToHandIn = (...args: Parameters<typeof notesOf>): string =>
+  notesOf(...args).find(notesSaySomething) ?? '';
+
+/** Why a result that lacks only notes cannot be accepted; undefined once NOTES.md says something. */
+function notesRefusal({ kernels }: DecisionFacts, job: JobView): string | undefined {
+  if (notesOf(kernels, job).length === 0)
+    return 'NOTES.md was not filled in when it ran, and no known folder has the code that ran: 7, then Enter, runs it again';
+  return notesToHandIn(kernels, job) === ''
+    ? 'NOTES.md says nothing yet: o in 7 opens it; once it says what the kernel changes and why, the result can be accepted without another run'
+    : undefined;
 }
 
 const NAMES_NOTES = /\bNOTES\.md was\b|\bNOTES\.md were\b/;
@@ -105,8 +131,16 @@ export function openAcceptability(
   const acceptability = job?.result?.acceptability;
   if (job === undefined || acceptability === undefined || standingDecision(state, job.name) !== undefined)
     return undefined;
-  const stale = acceptability.possible ? staleRefusal(state, job) : undefined;
-  return stale === undefined ? acceptability : { possible: false, reason: stale };
+  const { possible, notesWanted, replaces } = acceptability;
+  if (!possible && !notesWanted) return acceptability;
+  const refusal = (notesWanted ? notesRefusal(state, job) : undefined) ?? staleRefusal(state, job);
+  if (refusal !== undefined) return { possible: false, reason: refusal };
+  if (!notesWanted) return acceptability;
+  return {
+    possible: true,
+    reason: 'NOTES.md is filled in by now, and is recorded with the decision',
+    ...(replaces !== undefined && { replaces }),
+  };
 }
 
 /**

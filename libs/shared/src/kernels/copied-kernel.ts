@@ -65,6 +65,16 @@ export const notesSaySomething = (notes: string): boolean =>
     .split('\n')
     .some((line) => /[\p{L}\p{N}]/u.test(line) && !/^\s*#/.test(line) && !line.startsWith(BEGUN));
 
+/** Limit of the notes that are handed in with an acceptance, judged by the runner, and stored. */
+export const MAX_ACCEPTED_NOTES = 4096;
+
+/** The part of NOTES.md that an acceptance is judged by. Control characters, which a runner refuses, are left out. */
+export const acceptedNotes = (notes: string): string =>
+  notes
+    .replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f]/g, '')
+    .slice(0, MAX_ACCEPTED_NOTES)
+    .toWellFormed();
+
 /** Keeps all other lines unchanged; a comment above a key belongs to that key. */
 function ownManifest(text: string, { original, problem }: { original: string; problem: string }): string {
   const { contents } = parseDocument(text);

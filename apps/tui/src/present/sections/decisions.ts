@@ -85,7 +85,7 @@ function evidenceText(decision: Decision | undefined): string {
   if (decision?.kind !== DecisionKind.ACCEPTED) return '';
   const { evidence } = decision;
   if (evidence === undefined) return 'accepted before ranked runs existed';
-  const { plan, cases, seeds, over, gatesDigest, sourceDigest, comparison, owner } = evidence;
+  const { plan, cases, seeds, over, gatesDigest, sourceDigest, comparison, owner, notes } = evidence;
   const digest = (text: string): string => text.slice(0, 10);
   return [
     `plan ${plan}`,
@@ -94,6 +94,7 @@ function evidenceText(decision: Decision | undefined): string {
     `over ${over === 'none' ? over : shortName(over)}`,
     comparison,
     ...(owner === decision.client ? [] : [`run by ${owner}`]),
+    ...(notes === '' ? [] : ['NOTES.md filled in after the run']),
     `gates ${digest(gatesDigest)}`,
     `source ${digest(sourceDigest)}`,
   ]

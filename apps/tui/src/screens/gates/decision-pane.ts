@@ -83,7 +83,7 @@ function effectOf(state: AppState, job: JobView, choice: Choice): string {
   const shapes = (job.result?.variants[0]?.benchmarks ?? []).map(({ shape }) => shapeShort(shape));
   const replaced = replacedBy(state, job);
   const compared = job.result?.acceptability?.replaces;
-  return `Makes this build the champion of ${job.kernelId} on ${device} for ${[...new Set(shapes)].join(', ')} (${job.result?.provenance?.protocol ?? ''}), by plan ${job.plan?.name ?? '-'}. ${pilotOf(job)}${
+  return `Makes this build the champion of ${job.kernelId} on ${device} for ${[...new Set(shapes)].join(', ')} (${job.result?.provenance?.protocol ?? ''}), by plan ${job.plan?.name ?? '-'}. ${notesText(job)}${pilotOf(job)}${
     replaced.length === 0
       ? `There is no champion yet${compared === undefined ? '' : `; it was compared with ${compared}`}.`
       : `It replaces ${replaced.map((champion) => `${namedJob({ ...champion, name: champion.job })}`).join(', ')}.`
@@ -98,6 +98,10 @@ function afterUndo({ decisions }: AppState, { evidence }: Decision): string {
   const label = decisions.find(({ job }) => job === over)?.label ?? '';
   return `${namedJob({ name: over, label, kernelId: '' })}, the champion before it, is champion again`;
 }
+
+/** Says by which text the documentation is judged, if it was missing when the job ran. */
+const notesText = ({ result }: JobView): string =>
+  result?.acceptability?.notesWanted ? 'NOTES.md as it is now is handed in and recorded with it. ' : '';
 
 /** Names the pilot, because nothing else confirms the figures that it reports. */
 const pilotOf = ({ result }: JobView): string =>

@@ -16,9 +16,12 @@ const measureManifest: Measure = ({ undocumented }) => ({
   detail:
     undocumented.length === 0
       ? 'title, lesson and NOTES.md are there'
-      : `${undocumented.join(', ')} ${undocumented.length === 1 ? 'was' : 'were'} not filled in when this job ran: ${toWrite(undocumented)}, then run it again to accept the result`,
+      : `${undocumented.join(', ')} ${undocumented.length === 1 ? 'was' : 'were'} not filled in when this job ran: ${toWrite(undocumented)}, then ${isNotesAlone(undocumented) ? 'accept the result, without another run' : 'run it again to accept the result'}`,
   source: 'the kernel folder',
 });
+
+/** Notes can be handed in with an acceptance, but kernel.yaml is part of what was run. */
+const isNotesAlone = (undocumented: readonly string[]): boolean => undocumented.every((part) => part === NOTES_FILE);
 
 /** What to write where, such as "write into NOTES.md what the kernel changes and why". */
 function toWrite(undocumented: readonly string[]): string {

@@ -164,6 +164,13 @@ export declare type Evidence = Message<"flashcore.runner.v1.Evidence"> & {
    * @generated from field: string owner = 9;
    */
   owner: string;
+
+  /**
+   * The text that the documentation was judged by, if NOTES.md was filled in only after the run: AcceptRequest.notes.
+   *
+   * @generated from field: string notes = 10;
+   */
+  notes: string;
 };
 
 /**
@@ -394,6 +401,14 @@ export declare type AcceptRequest = Message<"flashcore.runner.v1.AcceptRequest">
    * @generated from field: string over = 4;
    */
   over: string;
+
+  /**
+   * The first 4096 characters of the kernel's NOTES.md as it is now. Read only if the result's Acceptability
+   * has `notes_wanted`: the documentation is then judged by this text, and nothing is measured again.
+   *
+   * @generated from field: string notes = 5;
+   */
+  notes: string;
 };
 
 /**

@@ -386,6 +386,14 @@ export declare type Acceptability = Message<"flashcore.runner.v1.Acceptability">
    * @generated from field: string over = 5;
    */
   over: string;
+
+  /**
+   * True if only the kernel's NOTES.md was missing when the job ran: `possible` is false, but the result can be accepted
+   * without another run once AcceptRequest.notes says something.
+   *
+   * @generated from field: bool notes_wanted = 6;
+   */
+  notesWanted: boolean;
 };
 
 /**
