@@ -171,7 +171,7 @@ export interface SourceText {
 }
 
 const LINES_AROUND = 1;
-const MAX_LINE_CHARACTERS = 240;
+const MAX_LINE_CHARACTERS = 1000;
 const TAB = '  ';
 
 /**

@@ -152,7 +152,10 @@ export function hotFigure(state: AppState): HotBy {
 function chosenPlace(state: AppState): Place | undefined {
   const shown = state.ui.finding > 0 ? shownFinding(state) : undefined;
   const frame = shown?.finding.frame;
-  return frame && { file: frame.file, line: frame.line, column: 0 };
+  if (frame === undefined) return undefined;
+  // The frame's column counts a tab as two spaces, and an editor as one character.
+  const named = parsePlace(shown?.finding.message ?? '');
+  return { file: frame.file, line: frame.line, column: named?.line === frame.line ? named.column : 0 };
 }
 
 function placeIn({ diagnostics, findings }: VariantView): Place | undefined {

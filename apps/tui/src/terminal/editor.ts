@@ -14,6 +14,12 @@ export interface SourcePlace {
 
 type Arguments = (place: SourcePlace) => string[];
 
+const cursor: Arguments = ({ file, line, column }) => [
+  column > 0 ? `+call cursor(${line},${column})` : `+${line}`,
+  file,
+];
+const plusLineComma: Arguments = ({ file, line, column }) => [`+${line}${column > 0 ? `,${column}` : ''}`, file];
+const plusLineColon: Arguments = ({ file, line, column }) => [`+${line}${column > 0 ? `:${column}` : ''}`, file];
 const plusLine: Arguments = ({ file, line }) => [`+${line}`, file];
 const fileColonLine: Arguments = ({ file, line, column }) => [`${file}:${line}${column > 0 ? `:${column}` : ''}`];
 // These editors return at once unless they get --wait, and their window may be elsewhere.
@@ -21,22 +27,23 @@ const visualStudioCode: Arguments = (place) => ['--wait', '--goto', ...fileColon
 
 /** The arguments that open a file at a line, by editor. Other editors get only the file. */
 const KNOWN: Readonly<Record<string, Arguments>> = {
+  // It may be one without functions.
   vi: plusLine,
-  vim: plusLine,
-  nvim: plusLine,
+  vim: cursor,
+  nvim: cursor,
   view: plusLine,
   ex: plusLine,
-  nano: plusLine,
+  nano: plusLineComma,
   pico: plusLine,
   joe: plusLine,
   mg: plusLine,
-  emacs: plusLine,
-  emacsclient: plusLine,
-  kak: plusLine,
+  emacs: plusLineColon,
+  emacsclient: plusLineColon,
+  kak: plusLineColon,
   ne: plusLine,
   jed: plusLine,
   gedit: plusLine,
-  micro: ({ file, line, column }) => [`+${line}:${Math.max(1, column)}`, file],
+  micro: plusLineColon,
   hx: fileColonLine,
   helix: fileColonLine,
   zed: (place) => ['--wait', ...fileColonLine(place)],

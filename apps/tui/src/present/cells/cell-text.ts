@@ -96,27 +96,42 @@ export interface FrameLine {
   readonly kind: 'meant' | 'around' | 'caret';
 }
 
+/** Most characters that are shown after a column to which the lines are shifted. */
+const AFTER_COLUMN = 20;
+
 /**
- * The frame's lines in at most `width` cells. If the column is known and visible, a caret is below the line; otherwise
- * a mark is in the gutter. A color instead of a mark would be lost on screens without colors.
+ * The frame's lines in at most `width` cells, shifted to the left if the column would be cut off. If the column is
+ * known, a caret is below the line; otherwise a mark is in the gutter. A color instead of a mark would be lost on
+ * screens without colors.
  */
 export function frameLines({ line, column, firstLine, lines }: CodeFrame, width: number): FrameLine[] {
   const cells = String(firstLine + lines.length - 1).length;
   const gutterCells = cells + 3;
+  const room = Math.max(1, width - gutterCells);
+  // The line of the column decides, so that the lines stay aligned with each other.
+  const longest = lines[line - firstLine]?.length ?? 0;
+  const after = Math.min(AFTER_COLUMN, Math.floor(room / 2));
+  const shift = column < room ? 0 : Math.max(0, Math.min(column + after, Math.max(longest, column)) - room);
   return lines.flatMap((text, index): FrameLine[] => {
     const number = firstLine + index;
     const isMeant = number === line;
-    const hasCaret = isMeant && column > 0 && column < width - gutterCells;
+    const hasCaret = isMeant && column > 0 && column - shift <= room;
     const shown: FrameLine = {
       gutter: `${String(number).padStart(cells)} ${isMeant && !hasCaret ? '▸' : '│'} `,
-      text: cutCells(text, width - gutterCells),
+      text: cutCells(shifted(text, shift), room),
       kind: isMeant ? 'meant' : 'around',
     };
     return hasCaret
-      ? [shown, { gutter: `${' '.repeat(cells)} │ `, text: `${' '.repeat(column - 1)}^`, kind: 'caret' }]
+      ? [shown, { gutter: `${' '.repeat(cells)} │ `, text: `${' '.repeat(column - shift - 1)}^`, kind: 'caret' }]
       : [shown];
   });
 }
+
+/** The text without its first characters, with an ellipsis for them unless they are only spaces. */
+const shifted = (text: string, characters: number): string =>
+  characters === 0 || text.slice(0, characters + 1).trim() === ''
+    ? text.slice(characters)
+    : `…${text.slice(characters + 1)}`;
 
 /**
  * Lines of at most `width` cells, broken at spaces. A longer word is broken at the end of the line, or left whole if
