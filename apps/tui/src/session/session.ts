@@ -22,7 +22,7 @@ import { firstPage, pinnedComparison } from '../state/pinned.ts';
 import { readSamples, readSources } from './read-comparison.ts';
 import { isBeingRead, type JobView } from '../state/job-view.ts';
 import type { Store } from './store.ts';
-import { sinceLeftText } from '../state/since-left.ts';
+import { jobSinceLeft, sinceLeftText } from '../state/since-left.ts';
 import { openListing } from '../state/source-place.ts';
 
 const JOBS_EVERY_MS = 2_000;
@@ -94,8 +94,8 @@ export class Session {
   }
 
   /**
-   * Loads the lists. Then shows a job: the given one, or else a running one, or else the last one shown, or else the
-   * newest.
+   * Loads the lists. Then shows a job: the given one, or else a running one, or else one that ended while the user was
+   * away, or else the last one shown, or else the newest.
    */
   async begin({ start, watchJob, watchFolder, lastJob }: Beginning = {}): Promise<void> {
     this.#store.subscribe(() => this.#readOpenListing());
@@ -113,7 +113,7 @@ export class Session {
     const { jobs } = this.#store.state;
     const last = jobs.find(({ name }) => name === lastJob);
     const running = [last, ...jobs].find((job) => job?.state === JobState.RUNNING);
-    const job = running ?? last ?? jobs[0];
+    const job = running ?? jobSinceLeft(this.#store.state) ?? last ?? jobs[0];
     if (this.#watch === undefined && this.#watching === undefined && job !== undefined && !this.#ended.signal.aborted)
       this.attach(job.name);
   }

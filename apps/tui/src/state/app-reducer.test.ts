@@ -137,6 +137,7 @@ test('a filter finds labels, and "failures" finds every job that ended badly', (
     ended('b', Outcome.WRONG_RESULT, { summary: 'RACE: two threads' }),
     ended('c', Outcome.COMPILE_FAILED),
     ended('d', Outcome.CANCELLED),
+    ended('e', Outcome.INTERRUPTED),
   ];
   const state = after(
     { type: 'jobs', jobs },
@@ -156,8 +157,8 @@ test('a filter finds labels, and "failures" finds every job that ended badly', (
     ['b', 'c'],
   ]);
   expect(found('failures')).toEqual([
-    ['b', 'c'],
-    ['b', 'c'],
+    ['b', 'c', 'e'],
+    ['b', 'c', 'e'],
   ]);
   expect(found('race')).toEqual([['b'], ['b']]);
   expect(found('wrong result')).toEqual([['b'], ['b']]);

@@ -150,8 +150,9 @@ export const FAILURES_WORD = 'failures';
 function stateName(job: Job): string {
   const { state, outcome } = job;
   const { mark, word } = jobMark(job);
+  const endedBadly = mark === '✗' || outcome === Outcome.INTERRUPTED;
   const name = state === JobState.ENDED ? (Outcome[outcome] ?? '') : (JobState[state] ?? '');
-  return `${word} ${name.replaceAll('_', ' ')} ${mark === '✗' ? FAILURES_WORD : ''}`;
+  return `${word} ${name.replaceAll('_', ' ')} ${endedBadly ? FAILURES_WORD : ''}`;
 }
 
 /** The summary as filters see it. That of a passed job tells what did not fail, and would answer "fail". */

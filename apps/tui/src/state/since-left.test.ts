@@ -4,7 +4,7 @@ import { JobSchema, JobState, Outcome, type Job } from '@flashcore/shared/contra
 import { expect, test } from 'vitest';
 import { initialState, type AppState } from './app-state.ts';
 import { jobViewOf } from './job-view.ts';
-import { isUnseen, sinceLeftText, unseenLegend } from './since-left.ts';
+import { isUnseen, jobSinceLeft, sinceLeftText, unseenLegend } from './since-left.ts';
 
 const LEFT = new Date(2026, 10, 30, 23, 43).getTime();
 const MINUTE = 60_000;
@@ -54,4 +54,18 @@ test('a job that ended meanwhile is marked until it is opened', () => {
   const opened = away({ views: { a: jobViewOf(JOBS[0]!) } });
   expect(JOBS.filter((job) => isUnseen(opened, job)).map(({ name }) => name)).toEqual(['b', 'c']);
   expect(unseenLegend(opened, JOBS.slice(0, 1))).toBe('');
+});
+
+test('the job to open on return is the newest that did not pass, or else the newest that ended', () => {
+  const opened = (jobs: readonly Job[], leftAt?: number): string | undefined =>
+    jobSinceLeft({ jobs, views: {}, leftAt })?.name;
+  expect([
+    opened(JOBS, LEFT),
+    opened(
+      JOBS.filter(({ outcome }) => outcome === Outcome.PASSED),
+      LEFT,
+    ),
+    opened(JOBS.slice(3), LEFT),
+    opened(JOBS),
+  ]).toEqual(['b', 'a', undefined, undefined]);
 });

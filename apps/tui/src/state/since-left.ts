@@ -1,6 +1,6 @@
 /** What ended while the user was away. */
 import { timestampMs } from '@bufbuild/protobuf/wkt';
-import { JobState, type Job } from '@flashcore/shared/contract';
+import { JobState, Outcome, type Job } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { formatTimeOfDay } from '../present/numbers.ts';
 import { jobMark } from '../present/words.ts';
@@ -15,8 +15,14 @@ export const isUnseen = ({ leftAt, views }: Pick<AppState, 'leftAt' | 'views'>, 
   entryOf(views, job.name) === undefined;
 
 /** The legend of the mark of unseen jobs; empty if no listed job has it. */
-export const unseenLegend = (state: Pick<AppState, 'leftAt' | 'views'>, jobs: readonly Job[]): string =>
-  jobs.some((job) => isUnseen(state, job)) ? `, • ended since ${timeText(state.leftAt ?? 0)}` : '';
+export const unseenLegend = (state: Pick<AppState, 'leftAt' | 'views'>, jobs: readonly (Job | undefined)[]): string =>
+  jobs.some((job) => job !== undefined && isUnseen(state, job)) ? `, • ended since ${timeText(state.leftAt ?? 0)}` : '';
+
+/** The newest job that ended while the user was away, preferably one that did not pass. */
+export function jobSinceLeft({ leftAt, views, jobs }: Pick<AppState, 'leftAt' | 'views' | 'jobs'>): Job | undefined {
+  const ended = jobs.filter((job) => isUnseen({ leftAt, views }, job));
+  return ended.find(({ outcome }) => outcome !== Outcome.PASSED) ?? ended[0];
+}
 
 /**
  * Text such as "Since 11:43: 2 passed, 1 wrong result. …", with the command for the whole report; undefined if no job

@@ -89,28 +89,40 @@ export function heatMap(
     mapCells > lastColumn.length + 3
       ? `${firstColumn}${lastColumn.padStart(mapCells - firstColumn.length)}`
       : firstColumn;
-  const marks = [
-    ...(hasMark(body, 'X') ? [`X ${worstWords}`] : []),
-    ...(hasMark(body, 'N') ? ['N NaN or Inf'] : []),
-    ...(body.some((row) => row.slice(1).some(({ text }) => text.startsWith('!'))) ? ['! beyond the tolerance'] : []),
+  const hasBeyond = body.some((row) => row.slice(1).some(({ text }) => text.startsWith('!')));
+  const marksIn = (words: { worst: string; nan: string; beyond: string }): string[] => [
+    ...(hasMark(body, 'X') ? [`X ${words.worst}`] : []),
+    ...(hasMark(body, 'N') ? [`N ${words.nan}`] : []),
+    ...(hasBeyond ? [`! ${words.beyond}`] : []),
   ];
+  const marks = marksIn({ worst: worstWords, nan: 'NaN or Inf', beyond: 'beyond the tolerance' });
+  const short = marksIn({ worst: 'worst', nan: 'NaN', beyond: 'too far' });
   // If no element is finite, the scale has no range.
   const range = scale.largest > 0 ? [`<= ${formatError(scale.least)} to ${formatError(scale.largest)}`] : [];
   const log = range.map((text) => `${text} (log)`);
   const size = `${counted(merged.blockRows, 'row')} x ${counted(merged.blockColumns, 'column')} a cell`;
-  const legends = [
-    [size, ...log, ...marks],
-    [...log, ...marks],
-    [...range, ...marks],
-    [...range, ...marks.slice(0, 1)],
-    marks,
-    range,
-  ].map((parts) => parts.join(', '));
+  // Every mark in the map is explained before the range is.
+  const legends = [[size, ...log, ...marks], [...log, ...marks], [...range, ...marks], [...range, ...short], short].map(
+    (parts) => inRows(parts, width),
+  );
+  const most = Math.max(1, height - 1 - body.length);
+  const fits = (rows: readonly string[]): boolean => rows.length <= most && rows.every(({ length }) => length <= width);
   return [
     [run(' '.repeat(LABEL_CELLS) + header, 'dim')],
     ...body,
-    [run(legends.find(({ length }) => length <= width) ?? '', 'dim')],
+    ...(legends.find(fits) ?? ['']).map((text): Row => [run(text, 'dim')]),
   ];
+}
+
+/** Parts separated by commas, as many to a row as fit. */
+function inRows(parts: readonly string[], width: number): string[] {
+  const rows: string[] = [];
+  for (const part of parts) {
+    const joined = `${rows.at(-1) ?? ''}, ${part}`;
+    if (rows.length > 0 && joined.length <= width) rows[rows.length - 1] = joined;
+    else rows.push(part);
+  }
+  return rows;
 }
 
 const hasMark = (rows: readonly Row[], mark: string): boolean =>

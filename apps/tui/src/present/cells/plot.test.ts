@@ -47,8 +47,33 @@ test('a heat map in 30x6 cells shades errors by decade, marks the worst block an
     '      d0                   d63',
     's0                ......======',
     's16                 X     N   ',
-    '<= 5.00e-4 to 5.00e-1, X worst',
+    '16 rows x 16 columns a cell',
+    '<= 5.00e-4 to 5.00e-1 (log)',
+    'X worst, N NaN or Inf',
   ]);
+});
+
+test('the legend of a heat map explains every mark in it, over several rows or in short words', () => {
+  const map = { rows: 2, columns: 4, blockRows: 16, blockColumns: 16, values: [0, 1e-4, 1e-3, 1e-2, 0, 0, 0.5, NaN] };
+  const beyond = map.values.map((value) => value > 1e-3);
+  const legend = (width: number, height: number): string[] => {
+    const worst = { row: 16, column: 32 };
+    return lines(heatMap({ ...map, beyond }, { width, height, worst, worstWords: 'farthest beyond its limit' })).slice(
+      3,
+    );
+  };
+  expect(legend(44, 8)).toEqual([
+    '16 rows x 16 columns a cell',
+    '<= 5.00e-4 to 5.00e-1 (log)',
+    'X farthest beyond its limit, N NaN or Inf',
+    '! beyond the tolerance',
+  ]);
+  expect(legend(44, 6)).toEqual([
+    '<= 5.00e-4 to 5.00e-1 (log)',
+    'X farthest beyond its limit, N NaN or Inf',
+    '! beyond the tolerance',
+  ]);
+  expect(legend(44, 4)).toEqual(['X worst, N NaN, ! too far']);
 });
 
 test('a heat map of an output without four dimensions has indices without letters', () => {

@@ -2,12 +2,11 @@
  * The gates of the shown variant in the rail. They are listed with their targets from the start and decided as data
  * arrives.
  */
-import { JobState, Verdict, type GateResult } from '@flashcore/shared/contract';
+import { Verdict, type GateResult } from '@flashcore/shared/contract';
 import { notice } from '../../present/blocks.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import { cutWords, padCells, takeCells, wrapCells } from '../../present/cells/cell-text.ts';
 import { rowText, run, wrapRows, type Role, type Row, type Run } from '../../present/cells/row.ts';
-import { tallyText } from '../../present/sections/gates.ts';
 import {
   MODELLED_SIGN,
   gateMark,
@@ -36,13 +35,9 @@ export const gatesRail: View = ({ state }, size) => {
   if (variant === undefined || variant.gates.length === 0) return { title, body: nothingYet(state, 'gates', size) };
   const standing = standingOf(state);
   const decided = standing?.matters ? standingRows(standing, size.width) : [];
-  const marks = tallyRuns(gateTally(variant.gates, job))
-    .map(({ text }) => text)
-    .join('');
-  const words = tallyText(variant.gates);
   return {
     title,
-    remark: job?.state === JobState.ENDED && words.length <= size.width - 2 ? words : marks,
+    remark: tallyRemark(gateTally(variant.gates, job), size.width),
     body: [...decided, ...railRows({ job, variant }, { ...size, height: size.height - decided.length })],
   };
 };
@@ -55,19 +50,38 @@ function standingRows({ text, role }: Standing, width: number): Row[] {
   return [...rows.slice(0, MOST_STANDING_ROWS - 1), [run(`${takeCells(last, width - 2).trimEnd()} …`)]];
 }
 
-/** Numbers of gates, such as "✓4 ✗1 ●2 ○1 –9". */
-export function tallyRuns({ passed, warned, failed, measured, waiting, notMeasured: open }: GateTally): Run[] {
-  const counts: readonly (readonly [mark: string, count: number, role: Role])[] = [
-    ['✓', passed, 'good'],
-    ['⚠', warned, 'warn'],
-    ['✗', failed, 'bad'],
-    ['●', measured, 'accent'],
-    ['○', waiting, 'dim'],
-    ['–', open, 'dim'],
+interface Count {
+  readonly mark: string;
+  readonly count: number;
+  readonly word: string;
+  readonly role: Role;
+}
+
+/** The numbers of gates that every pane shows, so that no two panes count different ones. */
+function tallyCounts({ passed, warned, failed, measured, waiting, notMeasured: open }: GateTally): Count[] {
+  const counts: readonly Count[] = [
+    { mark: '✓', count: passed, word: 'passed', role: 'good' },
+    { mark: '⚠', count: warned, word: warned === 1 ? 'warning' : 'warnings', role: 'warn' },
+    { mark: '✗', count: failed, word: 'failed', role: 'bad' },
+    { mark: '●', count: measured, word: 'being measured', role: 'accent' },
+    { mark: '○', count: waiting, word: 'to come', role: 'dim' },
+    { mark: '–', count: open, word: 'not measured', role: 'dim' },
   ];
-  return counts
-    .filter(([, count]) => count > 0)
-    .flatMap(([mark, count, role], index) => [...(index === 0 ? [] : [run(' ')]), run(`${mark}${count}`, role)]);
+  return counts.filter(({ count }) => count > 0);
+}
+
+/** Numbers of gates, such as "✓4 ✗1 ●2 ○1 –9". */
+export const tallyRuns = (tally: GateTally): Run[] =>
+  tallyCounts(tally).flatMap(({ mark, count, role }, index) => [
+    ...(index === 0 ? [] : [run(' ')]),
+    run(`${mark}${count}`, role),
+  ]);
+
+/** The same numbers for a pane's border, with their words if there is room. */
+export function tallyRemark(tally: GateTally, width: number): string {
+  const counts = tallyCounts(tally);
+  const words = counts.map(({ mark, count, word }) => `${mark}${count} ${word}`).join('  ');
+  return words.length <= width - 2 ? words : counts.map(({ mark, count }) => `${mark}${count}`).join(' ');
 }
 
 interface Shown {

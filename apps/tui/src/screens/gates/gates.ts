@@ -20,11 +20,12 @@ import { table, type Table } from '../../present/cells/table.ts';
 import { aimText, decidingText, measuresText } from '../../present/sections/gate-plan.ts';
 import { attachedJob, shownVariant, shownVariantText } from '../../state/selectors.ts';
 import type { AppState } from '../../state/app-state.ts';
-import { isMeasured, isOpen } from '../../state/gate-board.ts';
+import { gateTally, isMeasured, isOpen } from '../../state/gate-board.ts';
+import { tallyRemark } from '../dashboard/gates-rail.ts';
 import type { JobView } from '../../state/job-view.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import type { Size, View } from '../pane/view.ts';
-import { tallyText, GATE_COLUMNS, tallyOf, gateReason, gateTitle, ownGateText } from '../../present/sections/gates.ts';
+import { GATE_COLUMNS, gateReason, gateTitle, ownGateText } from '../../present/sections/gates.ts';
 import { gateMark, modelledSign } from '../../present/gate-marks.ts';
 import { standingOf } from './decision-pane.ts';
 
@@ -39,9 +40,7 @@ export const gatesView: View = ({ state }, size) => {
   const title = `5 Gates  ${shownVariantText(state)}`.trimEnd();
   const gates = variant?.gates ?? [];
   if (gates.length === 0) return { title, body: nothingRows(state, 'gates', size) };
-  const words = tallyText(gates);
-  const { passed, failed, warned, open } = tallyOf(gates);
-  const remark = words.length <= size.width - 2 ? words : `✓${passed} ⚠${warned} ✗${failed} ○${open}`;
+  const remark = tallyRemark(gateTally(gates, attachedJob(state)), size.width);
   const cursor = {
     ...size,
     focused: state.ui.view === 'gates',

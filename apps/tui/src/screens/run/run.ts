@@ -1,7 +1,7 @@
 /** View 1 in a single pane: the job's state, a line each for correctness, latency and gates, and the log. */
 import { JobState, Outcome, Verdict, type GateResult } from '@flashcore/shared/contract';
 import { progressBar, sampleStrip } from '../../present/cells/bars.ts';
-import { counted, formatError, formatInUnit, formatMicroseconds, formatSeconds } from '../../present/numbers.ts';
+import { formatError, formatInUnit, formatMicroseconds, formatSeconds } from '../../present/numbers.ts';
 import { fitRow, rowWidth, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import { shownFinding } from '../../state/source-place.ts';
 import { gateTarget } from '../../present/gate-marks.ts';
@@ -17,10 +17,10 @@ import {
   variantWord,
   runningText,
 } from '../../present/words.ts';
-import { gateReason, tallyOf } from '../../present/sections/gates.ts';
+import { gateReason } from '../../present/sections/gates.ts';
 import { phaseBars } from '../../present/sections/phase-times.ts';
 import type { AppState } from '../../state/app-state.ts';
-import { gateTally } from '../../state/gate-board.ts';
+import { gateTally, isOpen } from '../../state/gate-board.ts';
 import { checkedOf } from '../../state/variants.ts';
 import { isBeingRead, phaseShare, type JobView, type PhaseView } from '../../state/job-view.ts';
 import {
@@ -285,10 +285,10 @@ function wrongFigure(gate: GateResult): string {
   return target.startsWith('= ') ? `${value}, not ${target.slice('= '.length)}` : `${value}, target ${target}`;
 }
 
-/** A job can pass with unmeasured gates, so their number is shown. */
+/** A job can pass with hard gates that have no answer, so they are named. */
 function openRuns(gates: readonly GateResult[]): Row {
-  const { hard, open } = tallyOf(gates);
-  return open === 0 ? [] : [run(`  ${open} of ${counted(hard, 'hard gate')} not measured`, 'warn')];
+  const open = gates.filter((gate) => gate.level === 'hard' && isOpen(gate));
+  return open.length === 0 ? [] : [run(`  open: ${open.map(({ title }) => title).join(', ')}`, 'warn')];
 }
 
 function findingRows(state: AppState, size: Size): Row[] {

@@ -120,6 +120,26 @@ test('the preview gives the reasons why a job is not ranked once', () => {
   ).toBe(1);
 });
 
+test('a job that ended while the user was away is marked in both lists of view 6', () => {
+  const job = create(JobSchema, { ...failedExperiment.job, name: 'jobs/1', endTime: timestampFromMs(2000) });
+  const state = {
+    ...initialState({ runner: { label: '', embedded: true }, columns: 120, rows: 40, now: 3000 }),
+    jobs: [job],
+    experiments: [create(ExperimentSummarySchema, { job })],
+    leftAt: 1000,
+  };
+  const snapshot = {
+    state: { ...state, ui: { ...state.ui, view: 'jobs' as const } },
+    log: new LogBuffer(1),
+    search: undefined,
+  };
+  const size = { width: 110, height: 20 };
+  for (const { body, remark } of [jobsView(snapshot, size), historyPane(state, size)]) {
+    expect(rowText(body[1] ?? [])).toContain('• ');
+    expect(`${remark}\n${body.map(rowText).join('\n')}`).toMatch(/^• ended since 00:00$/m);
+  }
+});
+
 test('champions are marked in the lists of view 6 and in view 7', () => {
   const job = create(JobSchema, { ...failedExperiment.job, name: 'jobs/1', outcome: Outcome.PASSED });
   const other = create(JobSchema, { ...job, name: 'jobs/2' });
@@ -157,6 +177,7 @@ test('shapes of other problems have a column for each axis that differs', () => 
       '6 History  p50 of experiments at B=32, D=128, Hkv=8, Skv=8192',
       'id',
       'job',
+      'cases',
       'H',
       'p50 hot',
       'sent',

@@ -19,6 +19,7 @@ import type { AppState } from '../../state/app-state.ts';
 import { championLegend, championMark, sourceLegend, sourceMark } from '../../state/chosen.ts';
 import { noteText } from '../../state/decision.ts';
 import { listTitle } from '../../state/listed-kernel.ts';
+import { isUnseen, unseenLegend } from '../../state/since-left.ts';
 import { endedRuns, hiddenText, historyOf } from '../../state/selectors.ts';
 import { KIND_WORDS, dtypeWord, jobMark, shortName, stateText } from '../../present/words.ts';
 import { list } from '../pane/list.ts';
@@ -76,7 +77,7 @@ const historyColumns = (
         ? '-'
         : marked(
             jobMark(job).mark,
-            `${job.name === state.ui.pinned ? 'P ' : ''}${championMark(state, job.name)}${sourceMark(state, job)}${listTitle(state, job)}`,
+            `${isUnseen(state, job) ? '• ' : ''}${job.name === state.ui.pinned ? 'P ' : ''}${championMark(state, job.name)}${sourceMark(state, job)}${listTitle(state, job)}`,
             jobMark(job).role,
           ),
     shrinkTo: 16,
@@ -116,7 +117,7 @@ const historyColumns = (
   {
     title: 'sent',
     align: 'right',
-    cell: ({ job }) => (job?.createTime === undefined ? '-' : `${formatWhen(job.createTime, state.now)}Z`),
+    cell: ({ job }) => (job?.createTime === undefined ? '-' : formatWhen(job.createTime, state.now)),
   },
   {
     title: 'why not passed',
@@ -163,7 +164,10 @@ export function historyPane(state: AppState, size: Size): PaneContent {
 function legendText(state: AppState, experiments: readonly ExperimentSummary[]): string {
   const jobs = experiments.map(({ job }) => job);
   const names = jobs.map((job) => job?.name);
-  return `${pinnedLegend(state, names)}${championLegend(state, names)}${sourceLegend(state, jobs)}`.replace(/^, /, '');
+  return `${pinnedLegend(state, names)}${championLegend(state, names)}${sourceLegend(state, jobs)}${unseenLegend(state, jobs)}`.replace(
+    /^, /,
+    '',
+  );
 }
 
 function summaryRows(experiment: ExperimentSummary, width: number): readonly Row[] {
