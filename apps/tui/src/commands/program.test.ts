@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { measuredFolder } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { COMMAND_GROUPS, commandByHabit, habitNames } from '../state/shell-commands.ts';
 import { runProgram } from './program.ts';
 
 // Bad usage is reported before a runner is contacted or started, so FLASHCORE_HOME stays empty in all of these tests.
@@ -270,6 +271,8 @@ test('without a command and a terminal, fa-tui prints one line with the expected
 test.each([
   [['runn', 'x'], /^error: Unknown command "runn" \(did you mean "run" .*\); fa-tui --help lists them\n$/],
   [['xyzzy', '--foo'], /^error: Unknown command "xyzzy"; fa-tui --help lists them\n$/],
+  [['attach'], /^error: Unknown command "attach" \(here it is "watch": .*\); fa-tui --help lists them\n$/],
+  [['help', 'ps'], /^error: Unknown command "ps" \(here it is "jobs": jobs, newest first\); fa-tui --help lists .*\n$/],
   [['help', 'verfy'], /^error: Unknown command "verfy" \(did you mean "verify"\?\); fa-tui --help lists them\n$/],
   [['--jsn'], /^error: unknown option '--jsn' \(did you mean --json\?\)\nfa-tui --help lists what it takes\n$/],
   [['run', '--shap', 'x'], /^error: unknown option '--shap' \(did you mean --shape\?\)\nfa-tui run --help lists .*\n$/],
@@ -339,4 +342,12 @@ test('--help lists every command under one of the headings', async () => {
     'Runners:',
     'This program:',
   ]);
+});
+
+test('a name of another tool leads to one command that exists, and is itself no command', () => {
+  const commands = COMMAND_GROUPS.flatMap(([, names]) => names);
+  const names = habitNames();
+  expect(names.filter((name) => commands.includes(name))).toEqual([]);
+  expect(names.filter((name) => !commands.includes(commandByHabit(name) ?? ''))).toEqual([]);
+  expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
 });

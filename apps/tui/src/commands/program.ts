@@ -7,7 +7,7 @@ import { addLoginCommands } from './decision-commands.ts';
 import { addStartingCommands } from './starting-commands.ts';
 import type { GlobalOptions } from './options.ts';
 import { addQueryCommands } from './query-commands.ts';
-import { COMMAND_GROUPS } from '../state/shell-commands.ts';
+import { COMMAND_GROUPS, commandByHabit } from '../state/shell-commands.ts';
 import type { Action, Define } from './option-groups.ts';
 import { DIAL, IDLE } from '../remote/ssh-address.ts';
 import { UsageError } from '../exit-code.ts';
@@ -90,12 +90,13 @@ function visibleGlobalOptions(command: Command): Option[] {
   );
 }
 
-/** A message about an unknown command, with the most similar commands. */
-const unknownCommand = (name: string, program: Command): string =>
-  `Unknown command "${name}"${didYouMean(
-    name,
-    program.commands.map((known) => known.name()),
-  )}; fa-tui --help lists them`;
+/** A message about an unknown command, with the command that other tools call so, or the most similar ones. */
+function unknownCommand(name: string, program: Command): string {
+  const habit = program.commands.find((known) => known.name() === commandByHabit(name));
+  const names = program.commands.map((known) => known.name());
+  const meant = habit ? ` (here it is "${habit.name()}": ${habit.description()})` : didYouMean(name, names);
+  return `Unknown command "${name}"${meant}; fa-tui --help lists them`;
+}
 
 /** Commander's groups, but in the order of the headings rather than of the commands. Options come first. */
 function groupItems<Item extends Command | Option>(

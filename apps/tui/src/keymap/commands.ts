@@ -146,16 +146,54 @@ export const doesNothing = ({ help, whyNot }: CommandRow, state: AppState): stri
 
 /** Words that users look for and that the help has no room for. */
 const OTHER_WORDS: Partial<Record<CommandId, string>> = {
+  'show-run': 'why failed finding error output',
+  'show-correct': 'why wrong mismatch accuracy',
+  'show-latency': 'slow time p50 benchmark',
   'show-profile': 'roofline slow bottleneck bound hottest ncu nsight stalls',
+  'show-gates': 'why failed rejected plan targets thresholds',
+  'show-jobs': 'queue running night list',
+  'show-host': 'sandbox gpu driver nvcc version',
   'hottest-line': 'slow bottleneck',
-  'run-kernel': 'form sanitizer memcheck racecheck sanitize shape seeds',
-  'change-form': 'sanitizer memcheck racecheck sanitize shape seeds options',
-  'show-latency': 'slow time p50',
-  'show-host': 'sandbox gpu driver nvcc',
+  'mark-job': 'select',
+  'mark-all': 'select',
+  'next-finding': 'why error',
+  'open-notes': 'documentation document write',
+  zoom: 'fullscreen maximize',
+  instructions: 'assembly asm disassembly',
+  'run-kernel': 'form sanitizer memcheck racecheck sanitize shape seeds default defaults start',
+  'new-kernel': 'create fork clone template',
+  rerun: 'repeat retry',
+  'change-form': 'sanitizer memcheck racecheck sanitize shape seeds options default defaults repeat',
+  cancel: 'stop kill abort delete remove',
+  'cancel-waiting': 'stop kill abort delete remove queue',
+  pin: 'baseline',
+  compare: 'difference against versus',
+  accept: 'promote merge approve',
+  reject: 'delete remove discard',
+  undo: 'revert restore',
+  'watch-folder': 'live',
+  'sort-list': 'order',
+  search: 'find grep',
+  'filter-list': 'find failures',
+  history: 'night past results ranking best ended',
+  follow: 'tail',
+  'edit-source': 'editor vim code',
+  copy: 'clipboard yank export save',
+  'command-log': 'shell script',
+  help: 'palette shortcuts bindings',
+  redraw: 'refresh',
+  suspend: 'background shell',
+  leave: 'exit close detach',
 };
 
+/** The words of a text: whole, and without what separates them. */
+const wordsOf = (text: string): string[] => [...text.split(/\s+/), ...text.split(/[\s\-.,:;()"']+/)];
+
+const isIn = (known: readonly string[], wanted: readonly string[]): boolean =>
+  wanted.every((word) => known.some((each) => each.startsWith(word)));
+
 /**
- * Commands whose id, keys, help or other words contain every word of the query. First come those with exactly that key,
+ * Commands whose id, keys, help or other words have words that begin with those of the query. First come those with exactly that key,
  * then those whose name or help begins with the query, then those that apply where the help was opened. Without a
  * query, those that apply only elsewhere are last.
  */
@@ -165,9 +203,8 @@ export function findCommands(
 ): Command[] {
   const words = query.toLowerCase().split(' ').filter(Boolean);
   const found = commandsOf(state).filter(({ id, keys, help }) =>
-    words.every((word) =>
-      `${id} ${keys.join(' ')} ${help} ${entryOf(OTHER_WORDS, id) ?? ''}`.toLowerCase().includes(word),
-    ),
+    // The beginnings of words only: "rate" would otherwise find "separate".
+    isIn(wordsOf(`${id} ${keys.join(' ')} ${help} ${entryOf(OTHER_WORDS, id) ?? ''}`.toLowerCase()), words),
   );
   const typed = query.toLowerCase();
   const rank = ({ id, keys, help, when }: Command): number => {
