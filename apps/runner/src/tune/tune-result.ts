@@ -78,6 +78,14 @@ function fewestRegisters(winner: TunedVariant, rows: readonly TunedVariant[]): s
   return `${all} have the fewest registers, ${registers}; ${why}`;
 }
 
+/** The winner against the champion, such as "not compared with k A=1 (1x1x64x64: emulator times are not GPU times)". */
+function championText({ champion, verdict, reason }: ComparisonResult): string {
+  const label = champion?.label ?? 'the champion';
+  return verdict === ComparisonVerdict.NOT_JUDGED
+    ? `not compared with ${label} (${reason})`
+    : `compared with ${label}: ${reason}`;
+}
+
 /** The end of a search that has a result. */
 export function endOfTune(
   { rows, winner, complete, comparison, heldOut }: SearchFound,
@@ -91,8 +99,7 @@ export function endOfTune(
     p50Us === undefined
       ? `${tried} tried, none timed: ${fewestRegisters(winner, rows)}`
       : `best of ${tried}: ${label}, ${p50Us.toPrecision(4)} us`;
-  const judged = comparison?.verdict === ComparisonVerdict.NOT_JUDGED ? 'not judged against' : 'against';
-  const champion = comparison ? `; ${judged} ${comparison.champion?.label}: ${comparison.reason}` : '';
+  const champion = comparison ? `; ${championText(comparison)}` : '';
   const unseen = heldOut ? `; ${heldOut.detail}` : '';
   // A champion that stays ahead is a valid result of the search, not a failure.
   const outcome = outcomeOfJob(

@@ -125,7 +125,7 @@ interface OutputRow {
 }
 
 const ofLimit = ({ worstOfLimit }: OutputResult): Piece =>
-  piece(worstOfLimit === undefined ? '-' : formatNumber(worstOfLimit, 3));
+  piece(worstOfLimit === undefined ? '-' : shareOfLimit(worstOfLimit));
 
 const outputColumns = (rows: readonly OutputRow[]): readonly Column<OutputRow>[] => [
   ...caseColumns(rows, { shape: ({ result }) => result.shape, remark: ({ result }) => caseRemark(result) }),

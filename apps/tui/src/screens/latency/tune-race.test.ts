@@ -101,3 +101,13 @@ test('a search that timed nothing says so, and has no columns for times', () => 
   expect(pane.title).toBe('3 Latency  search over 1 variant, 0 dropped  not timed');
   expect(rowText(pane.body[0]!).trim()).toBe('#  variant  regs   SMEM  CTAs/SM  correct  dropped');
 });
+
+test('the reason of a dropped variant does not begin with its name, which is in the same row', () => {
+  const reasons = ['k TILE=256: does not compile', 'TILE=256 spills', 'k needs more', 'kept: no', ''];
+  const tuned = reasons.map((dropped, index) => row(index < 2 ? 'TILE=256' : `TILE=${index}`, { dropped }));
+  const shown = tuned.map((each) => {
+    const { body } = textOf({ ...job, tuned: [each] });
+    return rowText(body[1]!).trimEnd().split(/ {2,}/).at(-1);
+  });
+  expect(shown.slice(0, 4)).toEqual(['does not compile', 'spills', 'needs more', 'kept: no']);
+});

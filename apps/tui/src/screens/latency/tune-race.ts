@@ -25,7 +25,7 @@ export function racePane(job: JobView | undefined, title: string, look: RaceLook
   const { rows } = race;
   const selected = Math.min(look.selected, rows.length - 1);
   const foot = footRows(race, rows[selected], look.width).slice(0, Math.max(0, look.height - MIN_TABLE));
-  const table = list(columnsOf(race), rows, { ...look, height: look.height - foot.length, selected });
+  const table = list(columnsOf(race, job.kernelId), rows, { ...look, height: look.height - foot.length, selected });
   return {
     title: `${title}  ${standing(race)}`,
     remark: positionRemark(selected, rows.length, 'variant'),
@@ -54,18 +54,31 @@ function standing({ rows, result }: TuneRace): string {
 
 const isTimed = (rows: readonly TunedVariant[]): boolean => rows.some(({ p50Us }) => p50Us !== undefined);
 
-function columnsOf(race: TuneRace): Column<TunedVariant>[] {
+function columnsOf(race: TuneRace, kernelId: string): Column<TunedVariant>[] {
   const { pareto, rows, result } = race;
   // A search that ended without times has none to show.
-  return [...buildColumns(pareto), ...(result !== undefined && !isTimed(rows) ? [] : timeColumns()), DROPPED];
+  return [
+    ...buildColumns(pareto),
+    ...(result !== undefined && !isTimed(rows) ? [] : timeColumns()),
+    droppedColumn(kernelId),
+  ];
 }
 
-const DROPPED: Column<TunedVariant> = {
+const droppedColumn = (kernelId: string): Column<TunedVariant> => ({
   title: 'dropped',
   drop: 5,
   shrinkTo: 12,
-  cell: ({ dropped }) => run(reasonText(dropped ?? ''), 'dim'),
-};
+  cell: (variant) => run(reasonWithoutName(variant, kernelId), 'dim'),
+});
+
+/** Why the variant was dropped, without the kernel's and the variant's name, which would fill a narrow column. */
+function reasonWithoutName({ dropped, label }: TunedVariant, kernelId: string): string {
+  const reason = reasonText(dropped ?? '');
+  const name = [`${kernelId} ${label}`, label, kernelId].find(
+    (each) => reason.startsWith(`${each} `) || reason.startsWith(`${each}:`),
+  );
+  return name === undefined ? reason : reason.slice(name.length).replace(/^:?\s+/, '');
+}
 
 function buildColumns(pareto: TuneRace['pareto']): Column<TunedVariant>[] {
   const built = (row: TunedVariant, text: string): string => (row.buildId === undefined ? '-' : text);
