@@ -102,8 +102,8 @@ const STEPS: Record<string, Step> = {
   first: { first: '5G', shows: /▸ . Register spills/ },
   last: { first: '5g', shows: /▸ . Achieved occupancy/, undo: 'g' },
   search: { first: '1', shows: /\n \/█/, undo: ESCAPE },
-  'next-match': { first: '1/gate\rg', shows: /hits {2}from line (?!1 of)\d+ of/, undo: `${ESCAPE}f` },
-  'previous-match': { first: '1/gate\rG', shows: /hits {2}from line \d+ of/, undo: `${ESCAPE}f` },
+  'next-match': { first: '1/gate\rg', shows: /hits {2}at line (?!1 of)\d+ of/, undo: `${ESCAPE}f` },
+  'previous-match': { first: '1/gate\rG', shows: /hits {2}at line \d+ of/, undo: `${ESCAPE}f` },
   filter: { first: '1/gate\r', shows: /hits, only these/, undo: `&${ESCAPE}f` },
   'clear-search': {
     first: '1/gate\r',

@@ -210,7 +210,7 @@ function pressInSearch(key: string, { text, before }: OverlayOf<'search'>, { sto
   store.dispatch({ type: 'search', query: typed });
   const last = typed === '' ? undefined : store.search?.neighbour(store.log.end, -1);
   if (last === undefined) store.dispatch({ type: 'log-position', follow: before.follow, top: before.top });
-  else store.dispatch({ type: 'log-position', follow: false, top: last });
+  else showLine(store, last);
   store.dispatch({ type: 'overlay', overlay: { kind: 'search', text: typed, before } });
 }
 
@@ -310,7 +310,7 @@ function finishSearch(query: string, store: KeyContext['store']): void {
   const last = store.search?.neighbour(store.log.end, -1);
   if (last === undefined)
     store.dispatch({ type: 'notice', text: `No line of the log matches "${query}"`, tone: 'warn' });
-  else store.dispatch({ type: 'log-position', follow: false, top: last });
+  else showLine(store, last);
 }
 
 function pressInConfirm(key: string, overlay: OverlayOf<'confirm'>, context: KeyContext): void {
@@ -332,7 +332,7 @@ function showMatch(store: Store, direction: 1 | -1): void {
   const line = store.search?.neighbour(log.follow ? store.log.end : log.top, direction);
   if (line === undefined)
     return store.dispatch({ type: 'notice', text: `No line of the log has "${log.query}"`, tone: 'warn' });
-  store.dispatch({ type: 'log-position', follow: false, top: line });
+  showLine(store, line);
 }
 
 /** Shows the next error after the visible lines, wrapping around to the first. */
@@ -346,4 +346,5 @@ function showError(store: Store): void {
   store.dispatch({ type: 'notice', text: 'The log has no error', tone: 'info' });
 }
 
-const showLine = (store: Store, top: number): void => store.dispatch({ type: 'log-position', follow: false, top });
+const showLine = (store: Store, top: number): void =>
+  store.dispatch({ type: 'log-position', follow: false, top, isHit: true });

@@ -108,4 +108,4 @@ export type Action =
   | { type: 'search'; query: string }
   | { type: 'log-sideways'; by: number }
   // `top`: number of the first line shown when not following.
-  | { type: 'log-position'; follow: boolean; top: number };
+  | { type: 'log-position'; follow: boolean; top: number; isHit?: boolean };

@@ -194,7 +194,7 @@ export function reduce(state: AppState, action: Action): AppState {
         log: { ...state.ui.log, wrap: false, left: Math.max(0, state.ui.log.left + action.by) },
       });
     case 'log-position':
-      return withUi(state, { log: { ...state.ui.log, follow: action.follow, top: action.top } });
+      return withUi(state, { log: { ...state.ui.log, follow: action.follow, top: action.top, isHit: action.isHit } });
   }
 }
 

@@ -43,6 +43,8 @@ export interface LogPosition {
   readonly follow: boolean;
   /** Number of the first line shown if `follow` is off. */
   readonly top: number;
+  /** True if a search jumped to the line `top`. It is then shown with some of the lines before it. */
+  readonly isHit?: boolean | undefined;
   readonly wrap: boolean;
   /** Number of cells that are scrolled off to the left; only while long lines are cut. */
   readonly left: number;

@@ -52,6 +52,22 @@ test('a filter shows all matching lines that fit, although the first line of the
   ).toEqual(['a spill', 'another spill']);
 });
 
+test('a hit is shown with lines before it, and the last one does not leave the pane empty', () => {
+  const log = buffer(numbered(100));
+  const size = { width: 60, height: 9 };
+  const shown = (top: number, isHit = true): string[] =>
+    logRows({ log, search: undefined, position: { ...FOLLOWING, follow: false, top, isHit } }, size).map((row) =>
+      rowText(row).slice(16).trim(),
+    );
+  expect(shown(50)).toEqual(numbered(56).slice(47));
+  expect(shown(50, false)).toEqual(numbered(59).slice(50));
+  expect(shown(99)).toEqual(numbered(100).slice(91));
+  expect(shown(1)).toEqual(numbered(9));
+  // Scrolling continues from the lines on the screen.
+  const position = { ...FOLLOWING, follow: false, top: 50, isHit: true };
+  expect(scrolledLog({ log, search: undefined, position }, 1, size)).toEqual({ follow: false, top: 48 });
+});
+
 test('scrolling up ends following, scrolling down never begins it, and both stay inside the log', () => {
   const log = buffer(numbered(100));
   const size = { width: 60, height: 10 };

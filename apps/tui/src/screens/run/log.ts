@@ -34,14 +34,33 @@ export function logRows({ log, search, position }: LogSlice, { width, height }: 
   const layOut = (line: LogLine): Row[] => lineRows(line, { width, wrap, left, search });
   if (position.follow) return lastRows(log, numbers, height, layOut);
   const rows: Row[] = [];
-  // Where few lines match, the pane shows all of them rather than only those from the top one on.
-  const top =
-    numbers === undefined ? position.top : Math.min(position.top, firstOfLast(log, numbers, { width, height }, wrap));
-  for (const line of linesFrom(log, numbers, top)) {
+  for (const line of linesFrom(log, numbers, firstShown({ log, search, position }, { width, height }))) {
     rows.push(...layOut(line));
     if (rows.length >= height) break;
   }
   return rows.slice(0, height);
+}
+
+const SHARE_BEFORE_HIT = 1 / 3;
+
+/** The first line of the window. Before a line that a search jumped to, a third of the rows shows what led to it. */
+function firstShown({ log, search, position }: LogSlice, size: Size): number {
+  const { top, wrap, isHit = false } = position;
+  const numbers = position.filter && search !== undefined ? search.matches : undefined;
+  // Where few lines match, the pane shows all of them rather than only those from the top one on.
+  if (numbers !== undefined) return Math.min(top, firstOfLast(log, numbers, size, wrap));
+  if (!isHit) return top;
+  let first = top;
+  let room = Math.floor(size.height * SHARE_BEFORE_HIT);
+  while (first > log.start) {
+    const line = log.at(first - 1);
+    room -=
+      line === undefined ? Infinity : lineRows(line, { width: size.width, wrap, left: 0, search: undefined }).length;
+    if (room < 0) break;
+    first -= 1;
+  }
+  // After the last hit the window ends with the log.
+  return Math.min(first, firstOfLast(log, undefined, size, wrap));
 }
 
 /**
@@ -69,7 +88,9 @@ export function logRemark({ log, search, position }: LogSlice): string {
   return (
     hits +
     sideways +
-    (position.follow ? `${lines}, following` : `from line ${formatCount(position.top + 1)} of ${lines}, f follows`)
+    (position.follow
+      ? `${lines}, following`
+      : `${position.isHit ? 'at' : 'from'} line ${formatCount(position.top + 1)} of ${lines}, f follows`)
   );
 }
 
@@ -86,7 +107,7 @@ export function scrolledLog(
   const numbers = position.filter && search !== undefined ? search.matches : undefined;
   const last = firstOfLast(log, numbers, size, position.wrap);
   if (position.follow && by >= 0) return { follow: true, top: last };
-  const from = position.follow ? last : position.top;
+  const from = position.follow ? last : firstShown({ log, search, position }, size);
   if (numbers === undefined) return { follow: false, top: Math.max(log.start, Math.min(last, from + by)) };
   const place = numbers.findIndex((number) => number >= from);
   return {
