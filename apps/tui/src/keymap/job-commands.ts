@@ -204,7 +204,7 @@ export const JOB_COMMANDS = [
     id: 'change-form',
     keys: ['R'],
     group: 'jobs',
-    help: 'Open the form of the run that r repeats',
+    help: 'Run again with changes: a form opens first',
     hint: 'form',
     when: (state) => kernelToRun(state) !== undefined,
     whyNot: noKernelToRun,

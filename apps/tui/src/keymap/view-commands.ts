@@ -141,7 +141,10 @@ export const VIEW_COMMANDS = [
     help: "In 7: open the kernel's NOTES.md in the editor",
     hint: 'notes',
     when: (state) => inKernels(state) && hasNotes(selectedKernel(state)),
-    whyNot: 'In 7, o opens the notes of the selected kernel, if it has any',
+    whyNot: (state) =>
+      inKernels(state)
+        ? 'The selected kernel has no notes'
+        : 'There is no other finding: o shows the next one of a job, and in 7 the notes of a kernel',
   },
   {
     id: 'next-finding',

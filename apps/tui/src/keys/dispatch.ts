@@ -193,7 +193,7 @@ function runFound(command: Command | undefined, context: KeyContext): void {
 }
 
 function tellNothing(text: string | undefined, { store }: KeyContext): void {
-  if (text !== undefined) store.dispatch({ type: 'notice', text, tone: 'warn' });
+  if (text !== undefined) store.dispatch({ type: 'notice', text, tone: 'warn', about: 'view' });
 }
 
 /**

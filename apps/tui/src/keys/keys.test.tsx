@@ -786,6 +786,19 @@ test('copying view 1 takes the whole log without added line breaks, and Y takes 
   });
 });
 
+test('the reason why a key does nothing goes with the view that it is about', async () => {
+  await terminal.press('1o');
+  expect(terminal.store.state.notice?.text).toMatch(/^There is no other finding: /);
+  await terminal.press('2');
+  expect(terminal.store.state.notice).toBeUndefined();
+});
+
+test('a question and its answers are on the screen once', async () => {
+  await terminal.press('C');
+  expect((await terminal.screen()).match(/y yes +any key no/g)).toHaveLength(1);
+  await terminal.press(ESCAPE);
+});
+
 test('a search in the help for a command that the form of view 7 runs finds the form', () => {
   const { state } = terminal.store;
   for (const query of ['tune', 'verify'])

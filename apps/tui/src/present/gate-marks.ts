@@ -45,6 +45,12 @@ export const modelledSign = (gate: Pick<GateResult, 'verdict' | 'modelled'>): st
 const targetText = (target: number, unit: string): string =>
   unit === 'us' ? `${formatNumber(target)} us` : formatInUnit(target, unit);
 
+/** A value with its unit. The parts of a documentation are counted where they are missing. */
+export function amountOf(value: number, unit: string): string {
+  if (unit !== 'parts') return formatInUnit(value, unit);
+  return value === 0 ? 'none missing' : `${formatInUnit(value, unit)} missing`;
+}
+
 /** Text such as "<= 48 KiB". It contains no sign that ASCII lacks. */
 export const gateTarget = ({ comparison, target, unit }: Pick<GateResult, 'comparison' | 'target' | 'unit'>): string =>
-  `${comparison === '==' ? '=' : comparison} ${targetText(target, unit)}`;
+  unit === 'parts' ? amountOf(target, unit) : `${comparison === '==' ? '=' : comparison} ${targetText(target, unit)}`;

@@ -19,6 +19,7 @@ import { initialState, VIEWS, type AppState } from './app-state.ts';
 import { reduce } from './app-reducer.ts';
 import { cancellableJob } from './chosen.ts';
 import {
+  hasDuration,
   WATCH_LABEL,
   itemCount,
   jobsOf,
@@ -153,8 +154,8 @@ test('a filter finds labels, and "failures" finds every job that ended badly', (
   expect(found('night')).toEqual([['a'], ['a']]);
   // The summary of a passed job says what did not fail.
   expect(found('fail')).toEqual([
-    ['b', 'c'],
-    ['b', 'c'],
+    ['b', 'c', 'e'],
+    ['b', 'c', 'e'],
   ]);
   expect(found('failures')).toEqual([
     ['b', 'c', 'e'],
@@ -351,4 +352,14 @@ test('a search of the log ends at a job of another kernel, and stays for the nex
       { type: 'attach', job: 'jobs/b' },
     ).ui.log.query;
   expect([query('mine'), query('other')]).toEqual(['error', '']);
+});
+
+test('a job that was cancelled before it ran has no duration', () => {
+  const job = { outcome: Outcome.CANCELLED, state: JobState.ENDED };
+  expect([
+    hasDuration({ ...job, startTime: undefined }),
+    hasDuration({ ...job, startTime: 1 }),
+    hasDuration({ ...job, startTime: 1, outcome: Outcome.INTERRUPTED }),
+    hasDuration({ ...job, startTime: undefined, state: JobState.QUEUED }),
+  ]).toEqual([false, true, false, true]);
 });

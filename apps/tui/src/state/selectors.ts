@@ -522,8 +522,16 @@ export function clockOf({ jobs, now, lostAt }: AppState, { name, endTime, state 
 
 type ClockedJob = Pick<JobView, 'name' | 'endTime' | 'state'>;
 
-/** True if the job's end is known: nobody can say when a runner that was killed stopped working on its job. */
-export const hasDuration = ({ outcome }: Pick<Job, 'outcome'>): boolean => outcome !== Outcome.INTERRUPTED;
+/**
+ * False for a job that ended without having run, and for one whose end is not known: nobody can say when a runner that
+ * was killed stopped working on its job.
+ */
+export const hasDuration = ({
+  outcome,
+  state,
+  startTime,
+}: Pick<Job | JobView, 'outcome' | 'state' | 'startTime'>): boolean =>
+  outcome !== Outcome.INTERRUPTED && (state !== JobState.ENDED || startTime !== undefined);
 
 /** Milliseconds that the job has run so far, or in total once it has ended. */
 export function elapsedMs(job: JobView, now: number): number {

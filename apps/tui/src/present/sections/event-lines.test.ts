@@ -42,8 +42,8 @@ test('the line of a gate that rejects names the problem rather than the source o
       { case: 'gateResult', value: { ...gate, title: 'Documented', level: 'warn', detail } },
     ),
   ).toEqual([
-    'gate Documented: FAIL, 1 part (target = 0 parts): NOTES.md is missing',
-    'gate Documented: FAIL, 1 part (target = 0 parts)',
-    'gate Documented: warns, 1 part (target = 0 parts)',
+    'gate Documented: FAIL, 1 part missing (target none missing): NOTES.md is missing',
+    'gate Documented: FAIL, 1 part missing (target none missing)',
+    'gate Documented: warns, 1 part missing (target none missing)',
   ]);
 });

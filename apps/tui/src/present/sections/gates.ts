@@ -1,16 +1,15 @@
 /** Every gate: verdict, value, target, distance, and the source of the value or the reason why there is none. */
 import { Verdict, type GateResult } from '@flashcore/shared/contract';
-import { entryOf } from '@flashcore/shared/text';
 import { heading, tableOf, type Block, type Column } from '../blocks.ts';
 import { counted, formatInUnit, formatNumber, formatPercent } from '../numbers.ts';
 import { marked, piece, type Piece, type Role } from '../roles.ts';
-import { gateMark, gateTarget, isModelled, modelledSign, warnsOnly } from '../gate-marks.ts';
+import { amountOf, gateMark, gateTarget, isModelled, modelledSign, warnsOnly } from '../gate-marks.ts';
 import { VERDICT_MARKS, reasonText } from '../words.ts';
 
 export const gateTitle = ({ title, gateId }: Pick<GateResult, 'title' | 'gateId'>): string => title || gateId;
 
 export const gateValue = (gate: Pick<GateResult, 'value' | 'unit' | 'verdict' | 'modelled'>): Piece =>
-  gate.value === undefined ? piece('-', 'dim') : piece(`${modelledSign(gate)}${formatInUnit(gate.value, gate.unit)}`);
+  gate.value === undefined ? piece('-', 'dim') : piece(`${modelledSign(gate)}${amountOf(gate.value, gate.unit)}`);
 
 /** All columns except the title. */
 export const GATE_COLUMNS: readonly Column<GateResult>[] = [
@@ -34,9 +33,6 @@ const REPORT_COLUMNS: readonly Column<GateResult>[] = [
 // Units of things that are counted. The distance to such a target is a number, because a percentage would say less.
 const COUNTED = new Set(['CTAs', 'shapes', 'cases']);
 
-/** How far a count is from the one that is wanted. The unit of documentation counts the parts that are missing. */
-const OFF_WORDS: Record<string, string> = { parts: 'missing' };
-
 function amountText(distance: number, { target, unit }: Pick<GateResult, 'target' | 'unit'>): string {
   // A percentage of a percentage would be taken for the difference of the two.
   if (unit === '%' || unit === 'share') return `${formatNumber(unit === '%' ? distance : distance * 100, 3)} points`;
@@ -52,8 +48,9 @@ function distanceText({ value, target, comparison, unit }: GateResult): string {
   const distance = value - target;
   if (distance === 0) return comparison === '==' || comparison === '=' ? 'met' : 'at limit';
   const isLeast = comparison.startsWith('>');
-  if (comparison.startsWith('='))
-    return `${formatInUnit(Math.abs(distance), unit)} ${entryOf(OFF_WORDS, unit) ?? 'off'}`;
+  // The value itself says how many are missing.
+  if (unit === 'parts') return 'to write';
+  if (comparison.startsWith('=')) return `${formatInUnit(Math.abs(distance), unit)} off`;
   const amount = amountText(Math.abs(distance), { target, unit });
   if (distance > 0 === isLeast) return `${amount} spare`;
   return `${amount} ${isLeast ? 'short' : 'over'}`;

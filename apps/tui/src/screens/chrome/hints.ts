@@ -24,7 +24,8 @@ function hintsRow(state: AppState, width: number): Row {
     copy: 't text  m Markdown  j JSON  s SVG picture  Esc cancel',
     'list-filter': `Enter keep  ctrl+u clear  Esc show all${filteredList(state) === 'kernels' ? '' : `  "${FAILURES_WORD}" shows only those`}`,
     'new-kernel': 'Enter makes the folder, here or at a path  ctrl+u clear  Esc cancel',
-    confirm: 'y yes  any key no',
+    // The question is followed by its answers.
+    confirm: '',
   };
   const { overlay } = state.ui;
   if (overlay?.kind === 'watch-folder') {
@@ -34,8 +35,6 @@ function hintsRow(state: AppState, width: number): Row {
       width,
     );
   }
-  if (overlay?.kind === 'confirm' && overlay.answers !== undefined)
-    return fitRow([run(` ${overlay.answers}`, 'dim')], width);
   if (overlay !== undefined)
     return fitRow([run(' '), run(takeCells(overlayHints[overlay.kind] ?? '', width - 2), 'dim')], width);
   const hinted = commandsOf(state)

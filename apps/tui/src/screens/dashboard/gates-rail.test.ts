@@ -77,3 +77,12 @@ test('every title in kernels/gates.yaml fits next to its target', () => {
   const rail = railOf(json, gates.length);
   expect(rail.map((row) => row.includes('…'))).toEqual(gates.map(() => false));
 });
+
+test('a gate about all cases counts the cases so far, because a share of 100 % would be false', () => {
+  const parity = {
+    ...(gate('Parity cases', Verdict.UNSPECIFIED) as object),
+    ...{ metric: 'parity_cases_passed', comparison: '==', target: 100, unit: '%' },
+  };
+  const [row] = railOf([parity], 2);
+  expect(row).toMatch(/^. Parity cases +\d+\/\d+ cases so far$/);
+});

@@ -171,6 +171,8 @@ function figureText(
   if (comparison !== '==')
     return verdict === Verdict.FAIL ? `${value}, ${target.replace(' ', '')}` : `${value} ${target}`.trim();
   const wanted = target.replace(/^= /, '');
+  // "5/7 cases = 100 %" would be false, and the count says already that more are to come.
+  if (verdict === Verdict.UNSPECIFIED && value !== '') return value;
   if (verdict === Verdict.PASS) return wanted;
   // If 0 is required, the amount is enough.
   if (verdict === Verdict.FAIL && limit === 0 && told !== undefined) return amountText(told, unit);
@@ -187,7 +189,7 @@ function valueText(gate: GateResult, variant: VariantView): string {
   const { value, unit, verdict, metric } = gate;
   if (verdict === Verdict.UNSPECIFIED && metric === 'parity_cases_passed' && variant.cases.length > 0) {
     const passed = variant.cases.filter((result) => result.verdict === Verdict.PASS).length;
-    return `${passed}/${casesInAll(variant)} cases`;
+    return `${passed}/${casesInAll(variant)} cases so far`;
   }
   // The gate's mark already says that the value is still to come.
   if (value === undefined) return '';

@@ -26,9 +26,10 @@ export const timingRows = ({ timings, dtype, simulated }: ExperimentSummary, wid
   );
 
 /** The time that a job has run, or the number of jobs before it; "-" if nobody knows. */
-export function tookText({ startTime, endTime, state, outcome, queuePosition }: Job, now: number): string {
+export function tookText(job: Job, now: number): string {
+  const { startTime, endTime, state, queuePosition } = job;
   if (state === JobState.QUEUED) return `${queuePosition} ahead`;
-  return startTime === undefined || !hasDuration({ outcome })
+  return startTime === undefined || !hasDuration(job)
     ? '-'
     : formatSeconds(((endTime === undefined ? now : timestampMs(endTime)) - timestampMs(startTime)) / 1000);
 }

@@ -220,7 +220,7 @@ function detail(state: AppState, kernel: ListedKernel, width: number): Row[] {
     ...(kernel.expectedFinding === FindingKind.UNSPECIFIED
       ? []
       : noticeRows(
-          notice(`faulty on purpose: a run must find "${findingWord(kernel.expectedFinding)}"`, 'warn'),
+          notice(`faulty on purpose: a whole run must find "${findingWord(kernel.expectedFinding)}"`, 'warn'),
           width,
         )),
     ...lastResults(state, kernel, width),
