@@ -1,15 +1,18 @@
 import { create } from '@bufbuild/protobuf';
 import {
   DecisionSchema,
+  KernelSchema,
   FlashcoreError,
   DecisionKind,
   ListChampionsResponseSchema,
+  type Acceptability,
   type Decision,
   type JobEvent,
 } from '@flashcore/shared/contract';
 import { afterEach, expect, test } from 'vitest';
 import { decidedEvents } from '../testing/measured-job.ts';
 import { fakeRunner, type FakeRunner } from '../testing/fake-runner.ts';
+import { standingOf } from '../screens/gates/decision-pane.ts';
 import { openTerminal, type TestTerminal } from '../testing/terminal.tsx';
 
 const ESCAPE = '\u001b';
@@ -87,6 +90,59 @@ test('an acceptable result is announced; the key a shows the comparison, Enter a
   expect(terminal.runner.decided.map(({ kind }) => kind)).toEqual([DecisionKind.ACCEPTED, DecisionKind.UNDONE]);
   expect(await terminal.screen()).toMatch(/→ a accepts it/);
 });
+
+test('a result that lacked only notes is accepted with NOTES.md as it is now, without another run', async () => {
+  const runner = fakeRunner();
+  const handedIn: (string | undefined)[] = [];
+  const accepting: FakeRunner = {
+    ...runner,
+    accept(request, options) {
+      handedIn.push(request?.notes);
+      return runner.accept(request, options);
+    },
+  };
+  await show('faster', accepting);
+  const { store } = terminal;
+  const [job] = decidedEvents('faster');
+  const view = store.state.views[job!.job]!;
+  const acceptability = { ...view.result!.acceptability!, possible: false, notesWanted: true };
+  const wanting = { ...view, codeDigest: 'c0de', result: { ...view.result!, acceptability } };
+  const wants = { ...store.state, views: { ...store.state.views, [job!.job]: wanting } };
+  const kernel = (notes: string) => create(KernelSchema, { kernelId: view.kernelId, codeDigest: 'c0de', notes });
+  expect(standingOf({ ...wants, kernels: [kernel('')] })?.text).toMatch(
+    /^cannot be accepted: NOTES.md says nothing yet/,
+  );
+  expect(standingOf({ ...wants, kernels: [kernel('wider tiles')] })?.text).toMatch(
+    /^→ a accepts it, and it replaces the champion flashcore_v10/,
+  );
+  for (const event of withResult(decidedEvents('faster'), acceptability))
+    store.dispatch({ type: 'job-event', event: { ...event, job: 'jobs/wants' } });
+  store.dispatch({ type: 'attach', job: 'jobs/wants' });
+  store.dispatch({ type: 'kernels', kernels: [kernel('# v11')] });
+  await terminal.press('5a');
+  expect([dialog(), said()]).toEqual([undefined, expect.stringContaining('NOTES.md says nothing yet')]);
+  store.dispatch({ type: 'kernels', kernels: [kernel('# v11\n\nwider tiles\n')] });
+  await terminal.press('a');
+  expect(await terminal.screen()).toMatch(/NOTES\.md as it is now is handed in/);
+  await terminal.press('\r');
+  expect(handedIn).toEqual(['# v11\n\nwider tiles\n']);
+});
+
+/** The events of the job as they would be if it had this acceptability, and this code. */
+const withResult = (events: readonly JobEvent[], acceptability: Acceptability): JobEvent[] =>
+  events.map((event): JobEvent => {
+    const { payload } = event;
+    if (payload.case === 'created')
+      return {
+        ...event,
+        payload: { case: 'created', value: { ...payload.value, job: { ...payload.value.job!, codeDigest: 'c0de' } } },
+      };
+    if (payload.case !== 'finished') return event;
+    return {
+      ...event,
+      payload: { case: 'finished', value: { ...payload.value, result: { ...payload.value.result!, acceptability } } },
+    };
+  });
 
 test('arrows change the decision, a refused decision shows its reason, and Escape decides nothing', async () => {
   await show('faster');
