@@ -138,7 +138,7 @@ export function openAcceptability(
   if (!notesWanted) return acceptability;
   return {
     possible: true,
-    reason: 'NOTES.md is filled in by now, and is recorded with the decision',
+    reason: 'NOTES.md is filled in now',
     ...(replaces !== undefined && { replaces }),
   };
 }
