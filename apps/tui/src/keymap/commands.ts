@@ -193,9 +193,9 @@ const isIn = (known: readonly string[], wanted: readonly string[]): boolean =>
   wanted.every((word) => known.some((each) => each.startsWith(word)));
 
 /**
- * Commands whose id, keys, help or other words have words that begin with those of the query. First come those with exactly that key,
- * then those whose name or help begins with the query, then those that apply where the help was opened. Without a
- * query, those that apply only elsewhere are last.
+ * Commands whose id, keys, help or other words have words that begin with those of the query. First come those with
+ * exactly that key, then those whose name or help begins with the query, then those that apply where the help was
+ * opened. Without a query, those that apply only elsewhere are last.
  */
 export function findCommands(
   query: string,

@@ -20,7 +20,7 @@ export const shellCommandsLike = (text: string): string[] =>
     ? []
     : COMMAND_GROUPS.flatMap(([, names]) => names.filter((name) => name.startsWith(text.toLowerCase())));
 
-/** Names that users of docker, kubectl, gh, cargo, lazygit and Nsight type by habit, by the command that does it here. */
+/** Names that users of docker, kubectl, gh, cargo and Nsight type by habit, by the command that does it here. */
 const HABITS: Readonly<Record<string, readonly string[]>> = {
   watch: ['attach', 'follow', 'log', 'logs', 'tail', 'wait'],
   jobs: ['ls', 'list', 'ps', 'queue', 'squeue', 'stat', 'status', 'top'],
@@ -59,7 +59,7 @@ const HABITS: Readonly<Record<string, readonly string[]>> = {
 
 /** The command that does what other tools call by this name; undefined if no tool's name is known to mean one. */
 export const commandByHabit = (name: string): string | undefined =>
-  Object.keys(HABITS).find((command) => HABITS[command]?.includes(name.toLowerCase()));
+  Object.entries(HABITS).find(([, names]) => names.includes(name.toLowerCase()))?.[0];
 
 /** Every name of another tool that is known. */
 export const habitNames = (): string[] => Object.values(HABITS).flat();

@@ -40,6 +40,13 @@ export interface Place {
 const DENSITY = ' .:-=+*#%@';
 const LABEL_CELLS = 6;
 
+/** The words of a legend for its marks. */
+interface MarkWords {
+  worst: string;
+  nan: string;
+  beyond: string;
+}
+
 interface HeatMapOptions {
   width: number;
   height: number;
@@ -90,7 +97,7 @@ export function heatMap(
       ? `${firstColumn}${lastColumn.padStart(mapCells - firstColumn.length)}`
       : firstColumn;
   const hasBeyond = body.some((row) => row.slice(1).some(({ text }) => text.startsWith('!')));
-  const marksIn = (words: { worst: string; nan: string; beyond: string }): string[] => [
+  const marksIn = (words: MarkWords): string[] => [
     ...(hasMark(body, 'X') ? [`X ${words.worst}`] : []),
     ...(hasMark(body, 'N') ? [`N ${words.nan}`] : []),
     ...(hasBeyond ? [`! ${words.beyond}`] : []),
