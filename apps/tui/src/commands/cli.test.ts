@@ -261,6 +261,9 @@ test(
       code: 0,
       stdout: `nothing to cancel, the job had ended: CANCELLED  ${name}\n`,
     });
+    const several = await run('cancel', name, name.slice(5, 13), '--json');
+    expect((JSON.parse(several.stdout) as object[]).map((each) => 'job' in each)).toEqual([true]);
+    expect(await run('cancel', name, '00000000')).toMatchObject({ code: 2, stdout: '' });
     expect(code).toBe(3);
   },
 );

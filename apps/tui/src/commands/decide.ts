@@ -106,14 +106,23 @@ export function noteJob(text: string, note: string, context: CommandContext): Pr
   });
 }
 
-/** `fa-tui cancel <job>`. A job that has already ended keeps its outcome, which is not an error. */
-export function cancelJob(text: string, context: CommandContext): Promise<ExitCode> {
+/**
+ * `fa-tui cancel <jobs...>`. A job that has already ended keeps its outcome, which is not an error. If a name is of no
+ * job, nothing is cancelled. JSON: the runner's answer; a list of answers for several jobs.
+ */
+export function cancelJobs(texts: readonly string[], context: CommandContext): Promise<ExitCode> {
   return context.withRunner(async ({ client }) => {
-    const name = await resolveJobName(client, text);
-    const before = await client.getJob({ name });
-    const response = await client.cancelJob({ name });
-    if (context.options.json) context.document(jsonOf(CancelJobResponseSchema, response));
-    else if (response.job) context.report([`${endText(response.job, before.job?.state === JobState.ENDED)}  ${name}`]);
+    const names: string[] = [];
+    for (const text of texts) names.push(await resolveJobName(client, text));
+    const answers = [];
+    for (const name of new Set(names)) {
+      const before = await client.getJob({ name });
+      const response = await client.cancelJob({ name });
+      answers.push(jsonOf(CancelJobResponseSchema, response));
+      if (!context.options.json && response.job)
+        context.report([`${endText(response.job, before.job?.state === JobState.ENDED)}  ${name}`]);
+    }
+    if (context.options.json) context.document(texts.length === 1 ? answers[0]! : answers);
     return ExitCode.PASSED;
   });
 }

@@ -39,7 +39,7 @@ describe('bad usage exits with 2, prints nothing on stdout, and says what is exp
   });
   test.each<[string, () => string[], () => RegExp]>([
     ['an unknown command', () => ['runn', 'fa_v2_wmma'], () => /did you mean "run"/],
-    ['a mistyped command', () => ['kernel'], () => /did you mean "kernels"/],
+    ['a mistyped command', () => ['kernles'], () => /did you mean "kernels"/],
     [
       'a report into a folder that does not exist',
       () => ['run', 'fa_v2_wmma', '--junit', folder('nowhere/r.xml')],

@@ -204,8 +204,8 @@ export function addQueryCommands(program: Command, define: Define): void {
     (context, _, shell) => Promise.resolve(completion(shell, context)),
   );
   query(
-    program.command('cancel').argument('<job>', 'its name or first digits').description('cancel a job'),
-    async (context, _, job) => (await import('./decide.ts')).cancelJob(job, context),
+    program.command('cancel').argument('<jobs...>', 'their names or first digits').description('cancel jobs'),
+    async (context, _, jobs) => (await import('./decide.ts')).cancelJobs(jobs.split(' '), context),
   );
   addDecisionCommands(program, define);
   query<{ output?: string }>(
