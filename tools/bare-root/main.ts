@@ -3,6 +3,7 @@
  * Node, npm, g++ and git runs them as root. With openssl added, it runs them as an ordinary user whose home needs
  * quoting and whose PATH has a folder that only root may read. On that machine the tests that depend on a compiler run
  * again, with clang and with CUDA. So do the tests that need sshd, which treats an ordinary user differently from root.
+ * With `-- clang` or `-- nvcc` after the command, only this one of the two compilers is tried.
  *
  * Fails if a test fails, if a skipped test names no package, or if processes or files are left behind. Needs root,
  * mmdebstrap, Debian's mirror and the npm registry.
@@ -19,6 +20,9 @@ import { leftFiles, readmeCommands } from './readme-commands.ts';
 const CUDA = '/usr/local/cuda';
 const ROOT: User = { name: 'root', id: 0, home: '/root' };
 const COMPILERS = ['clang', 'nvcc'] as const;
+type Compiler = (typeof COMPILERS)[number];
+/** The compilers to try. */
+const tried = compilersOf(process.argv.slice(2));
 /** A folder in PATH that only root may read. `su` causes this if it keeps root's PATH. */
 const LOCKED_FOLDER = '/root/bin';
 const ANNA: User = { name: 'anna', id: 1000, home: `/home/it's 100% "anna" öz` };
@@ -45,15 +49,34 @@ const started = await Promise.allSettled([bare, withOpenssl].map((one) => startO
 for (const one of started) if (one.status === 'rejected') throw one.reason;
 const failures: string[] = [];
 for (const one of [bare, withOpenssl]) runOn(one, test, test);
-timed('clang-19', () => withOpenssl.root.install('clang-19'));
-testsThatNeed(withOpenssl, COMPILERS, 'clang');
-if (existsSync(`${CUDA}/bin/nvcc`)) testsThatNeed(withOpenssl, COMPILERS, 'nvcc', { [CUDA]: CUDA });
-else console.log(`== nvcc: not tried, this machine has no ${CUDA}/bin/nvcc`);
+const withCompiler: Record<Compiler, () => void> = {
+  clang: () => {
+    timed('clang-19', () => withOpenssl.root.install('clang-19'));
+    testsThatNeed(withOpenssl, COMPILERS, 'clang');
+  },
+  nvcc: () => {
+    if (existsSync(`${CUDA}/bin/nvcc`)) testsThatNeed(withOpenssl, COMPILERS, 'nvcc', { [CUDA]: CUDA });
+    else console.log(`== nvcc: not tried, this machine has no ${CUDA}/bin/nvcc`);
+  },
+};
+for (const compiler of COMPILERS)
+  if (tried.includes(compiler)) withCompiler[compiler]();
+  else console.log(`== ${compiler}: not tried, the command names ${tried.join(', ')}`);
 timed('sshd', () => withOpenssl.root.install('openssh-server', 'openssh-client', 'procps', 'xz-utils'));
 testsThatNeed(withOpenssl, ['sshd'], 'sshd');
 if (failures.length > 0) {
   console.error(failures.map((text) => `== FAILED ${text}`).join('\n'));
   process.exitCode = 1;
+}
+
+/** The compilers that the command line names; all if it names none. */
+function compilersOf(names: readonly string[]): readonly Compiler[] {
+  const unknown = names.find((name) => !COMPILERS.some((compiler) => compiler === name));
+  if (unknown !== undefined) {
+    console.error(`A compiler must be one of ${COMPILERS.join(', ')}, got "${unknown}"`);
+    process.exit(2);
+  }
+  return names.length === 0 ? COMPILERS : COMPILERS.filter((compiler) => names.includes(compiler));
 }
 
 /** Makes a root with a user. The user has a fresh clone, and npm's downloads from this machine. */
