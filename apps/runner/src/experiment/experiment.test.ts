@@ -24,26 +24,44 @@ import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import { openTestPlanner, withoutBoxWarning, rowKernel, type TestPlanner } from './testing/run-job.ts';
 
 let fixture: TestPlanner;
+/** Without a shared build cache, the first build really compiles. */
+let compiling: TestPlanner;
 
 beforeAll(async () => {
-  // Without a shared build cache, the first build really compiles.
-  fixture = openTestPlanner(undefined, { host: { ...TEST_HOST, buildCache: undefined } });
+  fixture = openTestPlanner();
+  compiling = openTestPlanner(undefined, { host: { ...TEST_HOST, buildCache: undefined } });
   await fixture.planner.prepare();
 });
 
-afterAll(() => fixture.close());
+afterAll(() => Promise.all([fixture.close(), compiling.close()]));
 
 const kernel = (kernelId: string): { source: { case: 'kernelId'; value: string } } => ({
   source: { case: 'kernelId', value: kernelId },
 });
 const SMALL = parseShape('1x2x64x64');
 
+// A kernel that is right without tensor cores and wrong with USE_WMMA=1. It uses no tensor cores itself.
+const TOGGLED = rowKernel('toggled', {
+  keys: `limits: [{ require: "D == 64", because: "rows have 64 elements" }]
+parameters: { USE_WMMA: { values: [1, 0], default: 1, about: "1: wrong" } }`,
+  body: `RowState state = attended(row);
+  if (USE_WMMA) state.row_sum *= 2.0f;
+  store_row(row.O, state);`,
+});
+
+/** A small kernel that no other test compiles. */
+const rightKernel = (id: string) =>
+  rowKernel(id, {
+    keys: 'limits: [{ require: "D == 64", because: "rows have 64 elements" }]',
+    body: 'store_row(row.O, attended(row));',
+  });
+
 test.skipIf(missing('nvcc'))(
   'a build reports resources for sm_89 and streams compiler output, and a repeat comes from the cache in 50 ms',
   { timeout: 120_000 },
   async () => {
-    const first = await fixture.run('build', { kernel: kernel('fa_v1_baseline') });
-    const second = await fixture.run('build', { kernel: kernel('fa_v1_baseline') });
+    const first = await compiling.run('build', { kernel: kernel('fa_v1_baseline') });
+    const second = await compiling.run('build', { kernel: kernel('fa_v1_baseline') });
     const [one, two] = [first, second].map(({ outcome }) => outcome.result.variants[0]!.build!);
     expect(one!.entries).toMatchObject([
       {
@@ -59,11 +77,11 @@ test.skipIf(missing('nvcc'))(
       ['nvcc', 'sm_89', 0],
     ]);
     expect(first.events.some((event) => event.case === 'logLine' && event.value.source === 'nvcc')).toBe(true);
-    expect(JSON.stringify(one!.runs.map((run) => run.arguments))).not.toContain(fixture.dataDirectory);
+    expect(JSON.stringify(one!.runs.map((run) => run.arguments))).not.toContain(compiling.dataDirectory);
     expect([one!.cacheHit, two!.cacheHit, two!.buildId === one!.buildId]).toEqual([false, true, true]);
     // A loaded machine may exceed the limit once, but not in every try.
     const again = async (): Promise<number> =>
-      (await fixture.run('build', { kernel: kernel('fa_v1_baseline') })).outcome.result.variants[0]!.build!.seconds;
+      (await compiling.run('build', { kernel: kernel('fa_v1_baseline') })).outcome.result.variants[0]!.build!.seconds;
     await expect.poll(again, { interval: 100, timeout: 5_000 }).toBeLessThan(0.05);
   },
 );
@@ -72,18 +90,20 @@ test(
   'a waiting job and its champion are compiled ahead, and the job finds both in the cache',
   { timeout: 300_000 },
   async () => {
+    const [waiting, champion] = ['waiting', 'champion'].map((id) => compiling.upload(rightKernel(id)));
     const request = create(RunExperimentRequestSchema, {
-      kernel: kernel('flashcore_v6'),
-      benchmark: { shapes: [SMALL], champion: { kernel: kernel('flashcore_v5') } },
+      kernel: waiting!,
+      benchmark: { shapes: [SMALL], champion: { kernel: champion! } },
     });
-    const planned = fixture.planner.planJob('runExperiment', request, () => 0);
+    await compiling.planner.prepare();
+    const planned = compiling.planner.planJob('runExperiment', request, () => 0);
     if (!planned.body) throw new Error('a runner of its own keeps no request');
     using folder = temporaryFolder();
     withoutPriorities(folder.path);
     await planned.compileAhead!(new AbortController().signal);
     vi.unstubAllEnvs();
-    for (const id of ['flashcore_v6', 'flashcore_v5']) {
-      const { outcome } = await fixture.run('build', { kernel: kernel(id) });
+    for (const uploaded of [waiting, champion]) {
+      const { outcome } = await compiling.run('build', { kernel: uploaded! });
       expect(outcome.result.variants[0]!.build!.cacheHit).toBe(true);
     }
   },
@@ -104,7 +124,7 @@ test(
       (await fixture.run('build', request)).outcome.result.variants[0]!.build!;
     const byId = (value: string) => ({ source: { case: 'buildId' as const, value } });
     const { buildId } = await build({
-      kernel: kernel('fa_v2_wmma'),
+      kernel: fixture.upload(TOGGLED),
       variant: { parameters: { USE_WMMA: 0n }, maxRegisters: 128 },
     });
     const { outcome } = await fixture.run('verify', {
@@ -273,15 +293,6 @@ test(
     ).toEqual([[1, 'SAMPLE_LIMIT']]);
   },
 );
-
-// A kernel that is right without tensor cores and wrong with USE_WMMA=1. It uses no tensor cores itself.
-const TOGGLED = rowKernel('toggled', {
-  keys: `limits: [{ require: "D == 64", because: "rows have 64 elements" }]
-parameters: { USE_WMMA: { values: [1, 0], default: 1, about: "1: wrong" } }`,
-  body: `RowState state = attended(row);
-  if (USE_WMMA) state.row_sum *= 2.0f;
-  store_row(row.O, state);`,
-});
 
 test('a manifest whose source is not in its folder is refused before a job exists, with its line and the nearest file', () => {
   const refused = (files: Record<string, string>): unknown => {

@@ -3,6 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import { RunnerClient } from '@flashcore/shared/client';
 import { AcceptabilitySchema, DecisionKind, Outcome, type JobResult } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
+import { inFull } from '@flashcore/shared/testing';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { startChildRunnerIn } from '../testing/child-runner.ts';
@@ -262,7 +263,7 @@ test('a repeated request returns the same decision; the trail never changes', as
   database.close();
 });
 
-test.each(['before', 'torn', 'after'])(
+test.each(inFull(['before', 'torn', 'after'], (where) => where === 'torn'))(
   'after kill -9 (%s the commit), a repeated request accepts once, and the acceptance survives a restart',
   { timeout: 60_000 },
   async (where) => {
