@@ -4,7 +4,7 @@ import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { missing } from '@flashcore/shared/testing';
+import { inFull, missing } from '@flashcore/shared/testing';
 import { shellWord } from '@flashcore/shared/text';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
@@ -68,17 +68,32 @@ cat "${home}/line"`;
 
 describe('bash', () => {
   test('completes commands, options, their values, and a value after "="', () => {
-    expect(inBash('tu')).toEqual(['tune']);
-    expect(inBash('leaderboard', '--mo')).toEqual(['--mode']);
-    expect(inBash('leaderboard', '--mode', '')).toEqual(['hot', 'cold']);
-    // Bash breaks words at "=".
-    expect(inBash('leaderboard', '--mode', '=', 'c')).toEqual(['cold']);
-    expect(inBash('config', '')).toEqual(['show', 'path', 'validate', 'schema']);
-    expect(inBash('--color', 'ne')).toEqual(['never']);
-    expect(inBash('problem', '')).toEqual(['list', 'check', 'import']);
-    expect(inBash('problem', 'import', '')).toEqual([]);
-    expect(inBash('problem', 'check', 'rms')).toEqual(['rmsnorm']);
-    expect(inBash('problem', 'check', '--dtype', 'b')).toEqual(['bf16']);
+    const short: [words: string[], offers: string[]][] = [
+      [['tu'], ['tune']],
+      [['leaderboard', '--mo'], ['--mode']],
+      // Bash breaks words at "=".
+      [['leaderboard', '--mode', '=', 'c'], ['cold']],
+      [['problem', 'check', 'rms'], ['rmsnorm']],
+    ];
+    const long: typeof short = [
+      [
+        ['leaderboard', '--mode', ''],
+        ['hot', 'cold'],
+      ],
+      [
+        ['config', ''],
+        ['show', 'path', 'validate', 'schema'],
+      ],
+      [['--color', 'ne'], ['never']],
+      [
+        ['problem', ''],
+        ['list', 'check', 'import'],
+      ],
+      [['problem', 'import', ''], []],
+      [['problem', 'check', '--dtype', 'b'], ['bf16']],
+    ];
+    for (const [words, offers] of inFull([...short, ...long], (each) => short.includes(each)))
+      expect(inBash(...words), words.join(' ')).toEqual(offers);
   });
 
   test("without a runner it offers this clone's kernels and no jobs, and starts no runner", () => {
