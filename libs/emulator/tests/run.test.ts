@@ -83,10 +83,12 @@ function primitivesOn(library: string): string {
   return execFileSync(process.execPath, [program, '--ptx-engine', library], { encoding: 'utf8', env });
 }
 
-// If the machine can make PTX, the test above runs the shared tests on the PTX engine. Then only the long run repeats
-// them on fibres.
-const shared = ALL_TESTS || !hasPtx ? ['matrices', 'memory', 'races', 'warps'] : [];
-const onFibres = ['conversions', 'driver', 'faults', ...shared];
+// Each of these tests takes the compiler some seconds. The short run has the driver's errors and the faults of kernels,
+// which no test of a whole kernel reaches, and races if the machine makes no PTX: otherwise the test above runs the
+// shared tests on the PTX engine.
+const onFibres = ALL_TESTS
+  ? ['conversions', 'driver', 'faults', 'matrices', 'memory', 'races', 'warps']
+  : ['driver', 'faults', ...(hasPtx ? [] : ['races'])];
 
 test(`the fibre engine passes its tests: ${onFibres.join(', ')}`, () => {
   const output = execFileSync('sh', [join(import.meta.dirname, 'run.sh'), build], {
