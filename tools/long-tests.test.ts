@@ -10,7 +10,7 @@ test.each([
   ['libs/emulator/tests/run.test.ts', true],
   ['test/reliability/kill.test.ts', true],
   ['test/reliability/store.test.ts', true],
-  ['test/e2e/bad-input.test.ts', false],
+  ['test/e2e/final-report.test.ts', false],
 ])('isLong() of %s is %s', (path, long) => {
   expect(isLong(path, readFileSync(join(import.meta.dirname, '..', path), 'utf8'))).toBe(long);
 });

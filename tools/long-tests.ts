@@ -18,10 +18,11 @@ export const LONG_TESTS = [
   '**/{against,conformance,corpus,drawn-shapes-of-limits,first-day,reference,simulated-cluster}.test.ts',
   '**/{acceptance/unfair-attempts,fleet/gateway-restart,fleet/kubernetes,sdpa/rivals}.test.ts',
   '**/experiment/{cheating-kernels,comparison,drawn-shapes,hostile-kernels,layouts,plans,probes,ptx-engine,tune}.test.ts',
-  '**/e2e/{agreeing-figures,bundle,champions,check-kernels,ci-workflows,devices,eight-bit-dtypes,evaluate}.test.ts',
-  '**/e2e/{evolve,faulty,first-steps,fleet,hostile-text,import-problem,import-program,languages,lent-terminal,mcp}.test.ts',
-  '**/e2e/{odd-names,operation,own-attention,own-problem,package,poor-host,problem-page,project,project-login,remote}.test.ts',
-  '**/e2e/{several-people,triton-faults,tui-commands,tui-life,tune,unfair-paths,uninstall}.test.ts',
+  '**/e2e/{agreeing-figures,bundle,champions,check-kernels,ci-workflows,crash,devices,eight-bit-dtypes}.test.ts',
+  '**/e2e/{evaluate,evolve,experiment,faulty,first-steps,fleet,hostile-text,import-problem,import-program}.test.ts',
+  '**/e2e/{languages,lent-terminal,mcp,odd-names,operation,own-attention,own-problem,package,poor-host}.test.ts',
+  '**/e2e/{problem-page,project,project-login,remote,several-people,triton-faults,tui-commands}.test.ts',
+  '**/e2e/{tui-life,tune,unfair-paths,uninstall}.test.ts',
 ];
 
 /** Texts that mark a test with a short form: `inFull(…)`, or the variable itself. */

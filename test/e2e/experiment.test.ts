@@ -6,7 +6,7 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { Outcome, Verdict, type GetJobResponse } from '@flashcore/shared/contract';
-import { edited, inFull } from '@flashcore/shared/testing';
+import { edited } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 
 const PARITY_SHAPES = [
@@ -22,7 +22,7 @@ const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
 // first-steps.test.ts tests what `npm start` runs.
-test.each(inFull(['fa_v2_wmma', 'flashcore_v6'], (kernel) => kernel === 'flashcore_v6'))(
+test.each(['fa_v2_wmma', 'flashcore_v6'])(
   '%s passes the seven parity cases and answers every gate',
   (kernel) => {
     const { response, exitCode, stderr } = home.runJson(['run', kernel, '--seeds', '1', '--max-seconds', '0.3']);

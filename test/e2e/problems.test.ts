@@ -83,22 +83,23 @@ if (ALL_TESTS)
     expect(wrong.stdout).toContain('Error map of LSE of 1x4x40x64,Hkv=2');
   });
 
-test('timed launches of attention with LSE have both outputs checked', { timeout: LIMIT_MS }, () => {
-  const folder = join(ROOT, 'examples/kernels/gqa_rows');
-  const settings = [
-    '--set',
-    'WRITE_LSE=1',
-    '--shape',
-    '1x4x40x64,Hkv=2,sinks=1,bias=1',
-    '--shape',
-    '1x2x40x64,alibi=1',
-  ];
-  const { exitCode, response } = home.runJson(['bench', folder, ...settings], { timeoutMs: LIMIT_MS });
-  const { benchmarks } = response.result!.variants[0]!;
-  expect(exitCode).toBe(0);
-  for (const { outputCheck } of benchmarks)
-    expect(outputCheck).toMatch(/^right: every output of \d+ launches, each on inputs of its own$/);
-});
+if (ALL_TESTS)
+  test('timed launches of attention with LSE have both outputs checked', { timeout: LIMIT_MS }, () => {
+    const folder = join(ROOT, 'examples/kernels/gqa_rows');
+    const settings = [
+      '--set',
+      'WRITE_LSE=1',
+      '--shape',
+      '1x4x40x64,Hkv=2,sinks=1,bias=1',
+      '--shape',
+      '1x2x40x64,alibi=1',
+    ];
+    const { exitCode, response } = home.runJson(['bench', folder, ...settings], { timeoutMs: LIMIT_MS });
+    const { benchmarks } = response.result!.variants[0]!;
+    expect(exitCode).toBe(0);
+    for (const { outputCheck } of benchmarks)
+      expect(outputCheck).toMatch(/^right: every output of \d+ launches, each on inputs of its own$/);
+  });
 
 const MISTAKES: [kernel: string, was: string, is: string][] = [
   ['rmsnorm', ' + eps', ''],
@@ -158,7 +159,8 @@ const SHAPES: Record<string, string[]> = {
   varlen_rows: ['B=6,T=150,H=4,Hkv=2,D=64', 'B=6,T=150,H=4,Hkv=2,D=64,causal=1,sinks=1'],
 };
 
-test.each(inFull(MISTAKES, ([, , is]) => is.includes('page_size < position')))(
+// The short form has a mistake in the kernel that it runs anyway; apps/runner has others, in kernels/faulty.
+test.each(inFull(MISTAKES, ([kernel]) => kernel === 'rmsnorm'))(
   '%s with "%s" replaced by "%s" is found wrong',
   { timeout: LIMIT_MS },
   (kernel, was, is) => {
@@ -240,7 +242,7 @@ test.each(inFull(KERNELS, (kernel) => kernel === 'rmsnorm'))(
   { timeout: LIMIT_MS },
   (kernel) => {
     const folder = join(ROOT, 'examples/kernels', kernel);
-    const { exitCode, response } = home.runJson(['run', folder], { timeoutMs: LIMIT_MS });
+    const { exitCode, response } = home.runJson(['run', folder, ...SEEDS], { timeoutMs: LIMIT_MS });
     const [variant] = response.result!.variants;
     const { verify: verified, benchmarks, findings } = variant!;
     expect(exitCode, findings.map(({ message }) => message).join('\n')).toBe(0);
@@ -254,6 +256,8 @@ test.each(inFull(KERNELS, (kernel) => kernel === 'rmsnorm'))(
     expect(variant!.verify!.probes.length).toBeGreaterThan(0);
     expect(variant!.verify!.drawn.length).toBeGreaterThan(10);
 
+    // A result of one seed cannot be accepted.
+    if (!ALL_TESTS) return;
     const challenged = CHALLENGED[kernel];
     if (challenged !== undefined) {
       expect(response.result!.acceptability!.replaces).toContain(challenged);
