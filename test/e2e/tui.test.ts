@@ -27,7 +27,7 @@ beforeAll(() => {
     '--seeds',
     '1',
     '--shape',
-    '1x1x64x64',
+    '1x4x128x64',
     '--max-seconds',
     '0.2',
   ]);
