@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { FindingKind, FindingSchema } from '@flashcore/shared/contract';
+import { FaultThreadSchema, FindingKind, FindingSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { rowText } from '../../present/cells/row.ts';
 import { findingBody } from './finding-pane.ts';
@@ -24,4 +24,27 @@ test('a race shows the source of both accesses and of the calls, if there is roo
   expect(rows(20)).toEqual([...first, 'line 84', '84 ▸ code of 84;', 'x.cuh:9', '9 ▸ code of 9;']);
   expect(rows(6)).toEqual([...first, 'line 84', '84 ▸ code of 84;']);
   expect(rows(4)).toEqual(first);
+});
+
+test('if the message of a race is cut, the rows of its threads still name both lines', () => {
+  const threads = [3, 7].map((x, index) =>
+    create(FaultThreadSchema, {
+      thread: [x, 0, 0],
+      block: [0, 0, 0],
+      place: index === 0 ? 'write at k.cu:39' : 'read at k.cu:84',
+    }),
+  );
+  const long = create(FindingSchema, {
+    ...finding,
+    message: `thread (3,0,0) writes ${'a byte of it '.repeat(30)}`,
+    threads,
+  });
+  const shown = findingBody({ finding: long }, { width: 60, height: 6 }).map((row) => rowText(row).trimEnd());
+  expect(shown).toHaveLength(6);
+  expect(shown[1]).toMatch(/…$/);
+  expect(shown.slice(-3)).toEqual([
+    'thread (3,0,0) of block (0,0,0) write at k.cu:39',
+    'thread (7,0,0) of block (0,0,0) read at k.cu:84',
+    '→ Put a barrier between them',
+  ]);
 });

@@ -30,7 +30,10 @@ export const countText = ({ place, count }: Pick<ShownFinding, 'place' | 'count'
 export const editHint = ({ finding: { frame } }: ShownFinding): string =>
   frame === undefined ? 'no line known, e edits the source' : `e edits ${frame.file}:${frame.line}`;
 
-/** Message, inputs, frame, threads and remedy. The message is shortened before the remedy. */
+/**
+ * Message, inputs, frame, threads and remedy. The message is shortened before the remedy. Where it is, the rows of the
+ * threads come before both, because they give the places of a race in short.
+ */
 export function findingBody({ finding }: Pick<ShownFinding, 'finding'>, { width, height }: Size): Row[] {
   const message = wrapRows(finding.message, width, { role: 'text' });
   const source = finding.frame === undefined ? [] : frameRows(finding.frame, width);
@@ -44,9 +47,10 @@ export function findingBody({ finding }: Pick<ShownFinding, 'finding'>, { width,
   const on = inputsText(finding);
   const inputs = on === '' ? [] : firstRows(wrapRows(`on ${on}`, width, { role: 'dim' }), 1, width);
   const wanted = source.length + inputs.length + Math.min(remedy.length, 2);
-  const messageRows = firstRows(message, Math.max(1, height - wanted), width);
+  const kept = message.length > height - wanted ? threads.length : 0;
+  const messageRows = firstRows(message, Math.max(1, height - wanted - kept), width);
   const left = height - messageRows.length - source.length - inputs.length;
-  const remedyRows = firstRows(remedy, Math.max(0, Math.min(remedy.length, left)), width);
+  const remedyRows = firstRows(remedy, Math.max(0, Math.min(remedy.length, left - kept)), width);
   const threadRows = threads.slice(0, Math.max(0, left - remedyRows.length));
   const rows = [...messageRows, ...inputs, ...source, ...threadRows, ...remedyRows];
   return [...rows, ...otherSource(finding, { width, height: height - rows.length })].slice(0, height);

@@ -93,3 +93,17 @@ test('starting a job, as a save does, ends the comparison', () => {
   expect(latencyPane(store).title).not.toMatch(COMPARED);
   expect(latencyPane(store).text).not.toMatch(/no shape in common/);
 });
+
+test('if one of the two jobs has no results, the page says which, and how it ended', () => {
+  const store = comparing();
+  const queued = sampleEvents()[0]!;
+  const NEW = 'jobs/44444444-0000-4000-8000-000000000004';
+  store.dispatch({ type: 'job-event', event: { ...queued, job: NEW } });
+  store.dispatch({ type: 'attach', job: NEW });
+  store.dispatch({ type: 'compare', on: true });
+  expect(latencyPane(store).text).toMatch(/^The shown job has no results yet\. b pins another job/);
+  store.dispatch({ type: 'attach', job: SHOWN });
+  store.dispatch({ type: 'pin', job: NEW });
+  store.dispatch({ type: 'compare', on: true });
+  expect(latencyPane(store).text).toMatch(/^The pinned job has no results yet\./);
+});

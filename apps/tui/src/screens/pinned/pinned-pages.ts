@@ -17,7 +17,11 @@ import {
   type PinnedComparison,
   type LatencyPair,
 } from '../../state/pinned.ts';
-import { MODE_WORDS, jobTitle, shapeShort, shortName } from '../../present/words.ts';
+import { MODE_WORDS, jobTitle, outcomeWord, shapeShort, shortName } from '../../present/words.ts';
+import { isBeingRead } from '../../state/job-view.ts';
+import { attachedJob, variantsOf } from '../../state/selectors.ts';
+import { JobState } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import { noteText } from '../../state/decision.ts';
 import { figureGroups, missingOf, pairedTime } from '../../state/pinned-figures.ts';
 import { histogramData } from '../../present/cells/histogram.ts';
@@ -30,17 +34,24 @@ const PAGE_WORDS: Record<ComparePage, string> = { latency: 'latency', figures: '
 
 const SIDES = { before: 'pinned', after: 'shown' };
 
+/** Why there is nothing to compare: which of the two jobs has no results, and whether it may still get some. */
+function missingSideText(state: AppState): string {
+  const pinned = state.ui.pinned === undefined ? undefined : entryOf(state.views, state.ui.pinned);
+  const isPinned = variantsOf(pinned).length === 0;
+  const job = isPinned ? pinned : attachedJob(state);
+  const which = isPinned ? 'pinned' : 'shown';
+  if (job === undefined || isBeingRead(job)) return `The ${which} job is still being read.`;
+  if (job.state !== JobState.ENDED) return `The ${which} job has no results yet.`;
+  return `The ${which} job (${jobTitle(job)}, ${outcomeWord(job)}) has no results to compare.`;
+}
+
 export function comparePane(state: AppState, size: Size): PaneContent {
   const title = `3 Latency  against the pinned job  ${COMPARE_PAGES.map((page) => (page === state.ui.comparePage ? `[${PAGE_WORDS[page]}]` : PAGE_WORDS[page])).join(' ')}`;
   const comparison = pinnedComparison(state);
   if (comparison === undefined)
     return {
       title,
-      body: wrapRows(
-        'The pinned job is still being read, or has no results. b pins another job, c stops comparing.',
-        size.width,
-        { role: 'dim' },
-      ),
+      body: wrapRows(`${missingSideText(state)} b pins another job, c stops comparing.`, size.width, { role: 'dim' }),
     };
   const simulated = comparison.pairs.some(({ pinned, shown }) => pinned.simulated || shown.simulated);
   const head = sideRows(state, comparison, size.width);
