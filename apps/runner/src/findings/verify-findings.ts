@@ -60,6 +60,9 @@ export const areNamed = (outputs: readonly OutputReport[], shape: Shape): boolea
   });
 const SHORT_NAMED_RANK = 4;
 
+/** Begins the remedy of a wrong output about which nothing is known. */
+export const SEE_THE_MAP = 'See where the errors are, on the error map (view 2, or fa-tui verify)';
+
 type MakeFinding = (kind: FindingKind, message: string, remedy: string) => Finding;
 
 interface OutputContext {
@@ -118,7 +121,7 @@ function outputFindings(output: OutputReport, context: OutputContext): Finding[]
         `${counted(wrong)} outside the tolerance${allIn}; the largest error is ${formatError(figures.maxAbsError)}${worstText(figures, place)}`,
         likenessText(output, context) ||
           (where === ''
-            ? `See where the errors are, on the error map (view 2, or fa-tui verify): whole tiles point to indexing or a missing barrier, whole rows to ${isAttention ? 'the running maximum and sum' : 'what is computed once a row'}`
+            ? `${SEE_THE_MAP}: whole tiles point to indexing or a missing barrier, whole rows to ${isAttention ? 'the running maximum and sum' : 'what is computed once a row'}`
             : `Look for what the kernel does differently in ${where}; the error map (view 2, or fa-tui verify) shows them`),
       ),
     );

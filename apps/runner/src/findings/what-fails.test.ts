@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { CaseResultSchema, InputResultSchema, Verdict, type CaseResult } from '@flashcore/shared/contract';
 import { installedProblem, parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
-import { whatFails } from './what-fails.ts';
+import { inputsThatHide, whatFails } from './what-fails.ts';
 
 const PROBLEM = installedProblem('attention');
 
@@ -72,4 +72,17 @@ test('a probe that fails because of its inputs says nothing about its shape', ()
   expect(text('1x8x512x64 !1x8x512x64c 1x4x128x64', probes)).toBe(
     'the only case with causal=1 fails, the 2 others pass',
   );
+});
+
+test('the few inputs that hide a mistake are named only if all others show it', () => {
+  const shape = '1x8x512x64';
+  const wrong = '!normal !offset !max_last !few';
+  expect(inputsThatHide([probe(shape, `${wrong} equal_keys`), probe('1x2x333x64', `${wrong} equal_keys`)])).toEqual([
+    'equal_keys',
+  ]);
+  expect(inputsThatHide([probe(shape, `${wrong} equal_keys`), probe('1x2x333x64', `${wrong} !equal_keys`)])).toEqual(
+    [],
+  );
+  expect(inputsThatHide([probe(shape, '!normal !offset equal_keys')])).toEqual([]);
+  expect(inputsThatHide([probe(shape, `${wrong} a b c d`)])).toEqual([]);
 });

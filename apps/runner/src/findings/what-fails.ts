@@ -28,6 +28,26 @@ export function whatFails(
   return found ?? (ofCases && separated(problem, ofCases, 'case'));
 }
 
+/** At most this many inputs on which a kernel is right say something about its mistake. */
+const MOST_RIGHT_INPUTS = 3;
+/** On fewer, a mistake may have been missed by chance. */
+const LEAST_WRONG_INPUTS = 4;
+
+/**
+ * The few kinds of inputs on which a kernel that fails on all others is right on every shape; empty if there are none.
+ * They hide the mistake, as equal keys hide a wrong scale of logits.
+ */
+export function inputsThatHide(results: readonly CaseResult[]): string[] {
+  const byName = new Map<string, Set<Verdict>>();
+  for (const { distribution, verdict } of results.flatMap(({ inputs }) => inputs))
+    byName.set(distribution, (byName.get(distribution) ?? new Set()).add(verdict));
+  const only = (verdict: Verdict): string[] =>
+    [...byName].filter(([, seen]) => seen.size === 1 && seen.has(verdict)).map(([name]) => name);
+  const [right, wrong] = [only(Verdict.PASS), only(Verdict.FAIL)];
+  const isClear = wrong.length >= LEAST_WRONG_INPUTS && right.length + wrong.length === byName.size;
+  return isClear && right.length <= MOST_RIGHT_INPUTS ? right : [];
+}
+
 interface Judged {
   readonly values: CaseValues;
   readonly failed: boolean;

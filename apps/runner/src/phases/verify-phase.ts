@@ -11,8 +11,8 @@ import {
 import { checkShape, formatShape } from '@flashcore/shared/kernels';
 import { create } from '@bufbuild/protobuf';
 import type { DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
-import { distinctFindings } from '../findings/verify-findings.ts';
-import { whatFails } from '../findings/what-fails.ts';
+import { SEE_THE_MAP, distinctFindings } from '../findings/verify-findings.ts';
+import { inputsThatHide, whatFails } from '../findings/what-fails.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import { notRun, type CaseRun } from './case-judgement.ts';
 import { runCase, runProbes, type ProbeProgress } from './case-runs.ts';
@@ -135,19 +135,32 @@ export async function runVerify(services: VariantServices, options: VerifyOption
 
 const WRONG_OUTPUT = [FindingKind.WRONG_RESULT, FindingKind.NAN_OUTPUT, FindingKind.UNWRITTEN_OUTPUT];
 
-/** Begins the remedy of the first wrong output with what all failing shapes share, and shows the line that reads it. */
+/**
+ * Begins the remedy of the first wrong output with what all failing shapes share, and shows the line that reads it. If
+ * they share nothing, with the inputs that hide the mistake.
+ */
 function addWhatFails(
-  { frames, spec: { kernel } }: VariantServices,
+  { frames, cases: { probes: rules }, spec: { kernel } }: VariantServices,
   findings: readonly Finding[],
   { cases, probes, drawn }: VerifyResult,
 ): void {
   const finding = findings.find(({ kind }) => WRONG_OUTPUT.includes(kind));
-  const found = finding && whatFails(kernel.manifest.problem, { cases, probes: [...probes, ...drawn] });
-  if (finding === undefined || found === undefined) return;
+  if (finding === undefined) return;
+  const found = whatFails(kernel.manifest.problem, { cases, probes: [...probes, ...drawn] });
+  if (found === undefined) {
+    const hiding = inputsThatHide([...probes, ...drawn]).map((name) => {
+      const about = rules.distributions.find((rule) => rule.name === name)?.about;
+      return about === undefined ? name : `${name} (${about})`;
+    });
+    if (hiding.length > 0)
+      finding.remedy = `Right on ${hiding.join(' and on ')}, wrong on all other inputs: look at what these hide. ${finding.remedy}`;
+    return;
+  }
   const places = found.names.flatMap((name) => frames.placesOf(kernel.manifest.source, name));
   const last = places.at(-1);
   const at = last === undefined ? '' : ` (${last.file}:${places.map(({ line }) => line).join(', ')})`;
-  finding.remedy = `${found.text.charAt(0).toUpperCase()}${found.text.slice(1)}: look at ${found.lookAt}${at}. ${finding.remedy}`;
+  const rest = finding.remedy.startsWith(SEE_THE_MAP) ? `${SEE_THE_MAP}.` : finding.remedy;
+  finding.remedy = `${found.text.charAt(0).toUpperCase()}${found.text.slice(1)}: look at ${found.lookAt}${at}. ${rest}`;
   if (last !== undefined) finding.frame ??= frames.frameAt(last);
 }
 
