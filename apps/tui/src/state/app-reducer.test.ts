@@ -165,6 +165,26 @@ test('a filter finds labels, and "failures" finds every job that ended badly', (
   expect(found('wrong result')).toEqual([['b'], ['b']]);
 });
 
+test('a filter prefers names to summaries, and the cursor goes to the first row if its own is hidden', () => {
+  const jobs = ['other', 's2', 's3'].map((label, index) =>
+    create(JobSchema, {
+      name: `jobs/${index}`,
+      label,
+      state: JobState.ENDED,
+      outcome: Outcome.WRONG_RESULT,
+      summary: 'wrong at h0 s294',
+    }),
+  );
+  const state = after({ type: 'jobs', jobs }, { type: 'show', view: 'jobs' }, { type: 'move', by: 2 });
+  const filtered = (text: string): AppState => reduce(state, { type: 'list-filter', list: 'jobs', text });
+  const shown = (of: AppState): unknown[] => [jobsOf(of).map(({ label }) => label), of.ui.selected.jobs];
+  expect([shown(filtered('s2')), shown(filtered('s294')), shown(filtered('other'))]).toEqual([
+    [['s2'], 0],
+    [['other', 's2', 's3'], 2],
+    [['other'], 0],
+  ]);
+});
+
 test('the history hides a superseded save even if only a verification followed it, and the titles count what is hidden', () => {
   const labels = { [WATCH_LABEL]: 'w' };
   const older = create(JobSchema, { name: 'older', state: JobState.ENDED, outcome: Outcome.CANCELLED, labels });

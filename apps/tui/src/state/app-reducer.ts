@@ -251,13 +251,13 @@ const ROW_NAMES: Record<FilteredList, (state: AppState) => readonly string[]> = 
   problems: (state) => problemsOf(state).map(({ id }) => id),
 };
 
-/** Filters a list. The cursor stays on its row if the row is still listed. */
+/** Filters a list. The cursor stays on its row if the row is still listed, and goes to the first one otherwise. */
 function withFilter(state: AppState, list: FilteredList, text: string): AppState {
   const next = withUi(state, { filters: { ...state.ui.filters, [list]: text }, overlay: undefined });
   const view = list === 'jobs' || list === 'history' ? 'jobs' : 'kernels';
   const chosen = ROW_NAMES[list](state)[state.ui.selected[view]];
   const place = chosen === undefined ? -1 : ROW_NAMES[list](next).indexOf(chosen);
-  return clampSelections(place < 0 ? next : withUi(next, { selected: { ...next.ui.selected, [view]: place } }));
+  return clampSelections(withUi(next, { selected: { ...next.ui.selected, [view]: Math.max(0, place) } }));
 }
 
 /** Moves the cursor of view 7 to a kernel. A filter that hides the kernel is removed. */

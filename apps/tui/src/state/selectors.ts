@@ -158,12 +158,18 @@ function stateName(job: Job): string {
 /** The summary as filters see it. That of a passed job tells what did not fail, and would answer "fail". */
 const searchedSummary = ({ outcome, summary }: Job): string => (outcome === Outcome.PASSED ? '' : summary);
 
-/** The text that a filter looks at. */
+/** The text that a filter looks at first: names and words, which a row shows. */
 const jobText = (job: Job): string =>
   [
-    ...[job.name, job.label, job.kernelId, searchedSummary(job), stateName(job), JobKind[job.kind]],
+    ...[job.name, job.label, job.kernelId, stateName(job), JobKind[job.kind]],
     ...Object.entries(job.labels).map(([name, value]) => `${name}=${value}`),
   ].join(' ');
+
+/** Jobs that match by name or state; if there are none, those whose summaries match, which rows show only in part. */
+function filteredJobs(jobs: readonly Job[], filter: string): readonly Job[] {
+  const named = jobs.filter((job) => matches(jobText(job), filter));
+  return named.length > 0 ? named : jobs.filter((job) => matches(`${jobText(job)} ${searchedSummary(job)}`, filter));
+}
 
 /**
  * The jobs of view 6: running jobs, then queued jobs in the order in which they will run, then ended jobs, newest
@@ -172,7 +178,7 @@ const jobText = (job: Job): string =>
  */
 export function jobsOf({ jobs, ui }: Pick<AppState, 'jobs' | 'ui'>): readonly Job[] {
   const all = inOrder(jobs, ui.jobOrder);
-  if (ui.filters.jobs !== '') return all.filter((job) => matches(jobText(job), ui.filters.jobs));
+  if (ui.filters.jobs !== '') return filteredJobs(all, ui.filters.jobs);
   return withoutSuperseded(all, jobs);
 }
 
@@ -341,7 +347,7 @@ const HISTORY_ORDERS: Record<HistorySort, (a: ExperimentSummary, b: ExperimentSu
 export function historyOf(state: AppState): ExperimentSummary[] {
   const { ui } = state;
   const text = ({ job, deviceName, dtype, sourceDigest }: ExperimentSummary): string =>
-    `${job && jobText(job)} ${deviceName} ${dtype} ${sourceDigest}`;
+    `${job && `${jobText(job)} ${searchedSummary(job)}`} ${deviceName} ${dtype} ${sourceDigest}`;
   const listed = ui.filters.history === '' ? runsKept(state) : endedRuns(state);
   return listed
     .filter((experiment) => matches(text(experiment), ui.filters.history))

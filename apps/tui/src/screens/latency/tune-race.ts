@@ -40,8 +40,13 @@ const LABEL_CELLS = 28;
 /** One line with the size of the race and its leader. */
 export function raceText(race: TuneRace): string {
   const [leader] = race.rows.filter(({ verified }) => verified === Verdict.PASS);
-  const time = leader?.p50Us === undefined ? '' : `, ${formatMicroseconds(leader.p50Us)}`;
-  return `${standing(race)}${leader === undefined ? '' : `  ${leader.label} leads${time}`}`;
+  return `${standing(race)}${leader === undefined ? '' : leaderText(leader, race)}`;
+}
+
+/** Resources rank variants that were not timed, which does not make the first one the fastest. */
+function leaderText({ label, p50Us, registers }: TunedVariant, { result }: TuneRace): string {
+  if (p50Us !== undefined) return `  ${label} leads, ${formatMicroseconds(p50Us)}`;
+  return result === undefined ? '' : `  fewest registers: ${label}, ${registers}`;
 }
 
 /** Text such as "search over 12 variants, 3 dropped". */
