@@ -3,7 +3,7 @@ import { GetLeaderboardResponseSchema, JobState, Verdict } from '@flashcore/shar
 import { expect, test } from 'vitest';
 import { insideOf } from '../present/cells/frame.ts';
 import { rowText, rowWidth } from '../present/cells/row.ts';
-import { VIEWS, initialState } from '../state/app-state.ts';
+import { VIEWS, initialState, type ViewId } from '../state/app-state.ts';
 import { Store } from '../session/store.ts';
 import { fakeRunner } from '../testing/fake-runner.ts';
 import { measuredEvents } from '../testing/measured-job.ts';
@@ -63,15 +63,18 @@ const SIZES = [60, 61, 70, 79, 80, 99, 100, 120, 137, 159, 160, 200, 260].flatMa
   [16, 24, 30, 49, 50, 60].map((rows) => [columns, rows] as const),
 );
 
-test('on a wide screen without a latency, the focused view gets its room', () => {
-  const screen = { columns: 160, rows: 50, zoomed: false, hasFinding: false, hasListing: false };
-  for (const view of ['correct', 'profile', 'kernels', 'jobs', 'gates', 'host'] as const) {
-    const cells = (hasLatency: boolean): number => {
-      const { width, height } = focusedPane({ ...screen, view, hasLatency });
-      return width * height;
-    };
-    expect(cells(false)).toBeGreaterThan(1.4 * cells(true));
-  }
+test('on a wide screen the chosen view has more room than on a screen of 120x40', () => {
+  const screen = { zoomed: false, hasFinding: false, hasListing: false };
+  const roomOf = (view: ViewId, columns: number, rows: number, hasLatency: boolean): readonly [number, number] => {
+    const { width, height } = focusedPane({ ...screen, view, columns, rows, hasLatency });
+    return [width, height];
+  };
+  for (const view of VIEWS.filter((each) => each !== 'run'))
+    for (const hasLatency of [true, false]) {
+      const [width, height] = roomOf(view, 200, 60, hasLatency);
+      const [least, low] = roomOf(view, 120, 40, hasLatency);
+      expect([view, width > least, height > low]).toEqual([view, true, true]);
+    }
 });
 
 test('panes exactly fill the screen at every size and for every view', () => {

@@ -27,7 +27,7 @@ export const CHROME_ROWS = 4;
 export type LaidOut = Pick<UiState, 'columns' | 'rows' | 'view' | 'zoomed'> & {
   /** True if the kernel has a finding, which is shown instead of its latency. */
   readonly hasFinding: boolean;
-  /** True if there is a latency to show; without one, the focused view gets the pane's room. */
+  /** True if there is a latency to show. */
   readonly hasLatency: boolean;
   /** True if view 4 shows source and instructions, which need the room of all other views. */
   readonly hasListing: boolean;
@@ -99,42 +99,36 @@ function wide({ columns, view, hasFinding, hasLatency, hasListing }: LaidOut, he
   if (hasListing)
     return [[rail(RAIL_CELLS, above), [{ id: 'profile', width: columns - RAIL_CELLS, height: above }]], belowAll];
   const right = Math.floor(columns * 0.36);
-  const part = (share: number): number => Math.floor(above * share);
-  // A view that has no pane in this layout replaces the kernels.
-  const corner: ViewId = view === 'host' || view === 'jobs' || view === 'gates' ? view : 'kernels';
   const left = columns - RAIL_CELLS - right;
-  if (!hasLatency && view !== 'run' && view !== 'latency')
-    return [[rail(RAIL_CELLS, above), ...aroundFocused({ view, corner, left, right, above })], belowAll];
+  if (view !== 'run')
+    return [[rail(RAIL_CELLS, above), ...aroundFocused({ view, hasLatency, left, right, above })], belowAll];
+  const part = (share: number): number => Math.floor(above * share);
   return [
     [
       rail(RAIL_CELLS, above),
-      stack(columns - RAIL_CELLS - right, [
-        [hasFinding && view === 'run' ? 'finding' : 'latency', part(0.48)],
+      stack(left, [
+        [hasFinding ? 'finding' : 'latency', part(0.48)],
         ['correct', above - part(0.48)],
       ]),
       stack(right, [
         ['profile', part(0.45)],
-        [corner, above - part(0.45)],
+        ['kernels', above - part(0.45)],
       ]),
     ],
     belowAll,
   ];
 }
 
-interface FocusedPlace {
-  readonly view: ViewId;
-  /** The view in the lower right corner if latency is shown. */
-  readonly corner: ViewId;
+interface FocusedPlace extends Pick<LaidOut, 'view' | 'hasLatency'> {
   readonly left: number;
   readonly right: number;
   readonly above: number;
 }
 
 /** The focused view takes the wide column, and two others are next to it. */
-function aroundFocused({ view, corner, left, right, above }: FocusedPlace): PaneColumn[] {
-  const [upper = 'correct', lower = corner] = (['correct', 'profile', corner] as const).filter(
-    (other) => other !== view,
-  );
+function aroundFocused({ view, hasLatency, left, right, above }: FocusedPlace): PaneColumn[] {
+  const others: readonly ViewId[] = [...(hasLatency ? (['latency'] as const) : []), 'correct', 'profile', 'kernels'];
+  const [upper = 'correct', lower = 'kernels'] = others.filter((other) => other !== view);
   const upperRows = Math.floor(above * 0.45);
   return [
     stack(left, [[view, above]]),
