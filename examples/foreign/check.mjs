@@ -42,8 +42,11 @@ const SHAPES = {
 };
 /** Whose fault a failure is, by the keys of faults.yaml, in the page's words. */
 const WHOSE = { theirs: "the source's", ours: "flashcore's", precision: "nobody's" };
-/** fa-tui's exit status for a request that no runner accepts. */
+/** fa-tui's exit statuses for a request that no runner accepts, and for a runner that did not answer in time. */
 const REFUSED = 2;
+const UNREACHED = 3;
+/** How often a request is made that did not reach the runner, which may be late on a busy host. */
+const MOST_TRIES = 5;
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
@@ -168,16 +171,29 @@ const problemOf = (folder) => parse(readFileSync(join(folder, 'kernel.yaml'), 'u
 function verify(path, address) {
   let refusal = '';
   for (const shape of SHAPES[problemOf(path)]) {
-    const command = ['verify', path, '--device', 'emulator', '--seeds', '1', '--shape', shape, '--json'];
-    const { status, stdout, stderr } = spawnSync(process.execPath, [FA_TUI, '--runner', address, ...command], {
-      encoding: 'utf8',
-      maxBuffer: 64 * 2 ** 20,
-      env: { ...process.env, NO_COLOR: '1', FLASHCORE_PROBLEMS: join(HERE, 'problems') },
-    });
+    const { status, stdout, stderr } = asked(['verify', path, '--shape', shape], address);
     if (status !== REFUSED) return outcomeOf(shape, stdout, stderr);
     refusal = stderr;
   }
   throw new Error(refusal);
+}
+
+/** Runs fa-tui on one seed, again if it did not reach the runner. */
+function asked(command, address) {
+  for (let tries = 1; ; tries += 1) {
+    const answer = spawnSync(
+      process.execPath,
+      [FA_TUI, '--runner', address, ...command, '--device', 'emulator', '--seeds', '1', '--json'],
+      {
+        encoding: 'utf8',
+        maxBuffer: 64 * 2 ** 20,
+        env: { ...process.env, NO_COLOR: '1', FLASHCORE_PROBLEMS: join(HERE, 'problems') },
+      },
+    );
+    if (answer.status === REFUSED || answer.stdout !== '') return answer;
+    if (answer.status !== UNREACHED || tries === MOST_TRIES)
+      throw new Error(`fa-tui ended with status ${answer.status}: ${answer.stderr}`);
+  }
 }
 
 function outcomeOf(shape, stdout, stderr) {
