@@ -90,12 +90,15 @@ FLASHCORE_DRIVER_API int flashcore_emulator_profile(char* json, size_t capacity)
 
 /**
  * Marks a range of device memory for PTX kernels. 1: the guard at the start of an allocation; a kernel that touches it
- * faults. 2: memory that counts as unwritten, whatever its bytes; only runs that look for races check this.
+ * faults. 2: memory that counts as unwritten, whatever its bytes. 3: a workspace, into which a kernel may store unwritten
+ * values, such as the padding of a struct, if they reach no branch, address or other memory. Only runs that look for
+ * races check 2 and 3.
  */
 FLASHCORE_DRIVER_API int flashcore_emulator_mark_memory(CUdeviceptr address, uint64_t bytes, int what) {
   if (what == 1) DeviceMemory::instance().hide_start(address, bytes);
   if (what == 2) ptx::GlobalShadow::instance().mark_unwritten(address, bytes);
-  return what == 1 || what == 2 ? 0 : CUDA_ERROR_INVALID_VALUE;
+  if (what == 3) ptx::GlobalShadow::instance().mark_workspace(address, bytes);
+  return what >= 1 && what <= 3 ? 0 : CUDA_ERROR_INVALID_VALUE;
 }
 
 /**

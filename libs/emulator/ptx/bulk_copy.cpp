@@ -71,6 +71,24 @@ void note_end(const BulkCopy& copy, const BlockRun& counting, Mbarrier& barrier)
                            barrier.clocks);
 }
 
+/** Carries bytes that nobody has written along with the copy. */
+void follow(const BulkCopy& copy) {
+  Shadow* const shadow = copy.block->shadow;
+  if (!shadow) return;
+  Warp& w = copy.issuer->warps()[copy.warp];
+  if (!copy.tiled)
+    return shadow->follow_copy(w, copy.ins, copy.lane, copy.to, reinterpret_cast<uint64_t>(copy.from), copy.bytes);
+  const unsigned row_bytes = copy.map.box_row_bytes();
+  each_row(copy.map, copy.at, [&](unsigned number, uint64_t from, unsigned first, unsigned bytes) {
+    if (!bytes || shadow->is_quiet(from)) return;
+    for (unsigned at = first, next; at < first + bytes; at = next) {
+      next = std::min(at / 16 * 16 + 16, first + bytes);
+      shadow->follow_copy(w, copy.ins, copy.lane, swizzled(copy.to + number * row_bytes + at, copy.map.swizzle),
+                          from + at - first, next - at);
+    }
+  });
+}
+
 TensorMap map_at(Warp& w, const Ins* i, unsigned lane, const Ins& operand, size_t coordinates) {
   TensorMap map;
   const char* bytes = resolve_one(w, &operand, lane, address_of(w, &operand, lane), TENSOR_MAP_BYTES, 64, Access::Read);
@@ -199,7 +217,8 @@ const Ins* store_tile(Warp& w, const Ins* i) {
       if (!bytes) return;
       for (unsigned at = first, next; w.block->shadow && at < first + bytes; at = next) {
         next = std::min(at / 16 * 16 + 16, first + bytes);
-        w.block->shadow->copied(w, i, lane, swizzled(from + number * row_bytes + at, map.swizzle), next - at);
+        w.block->shadow->copied(w, i, lane, swizzled(from + number * row_bytes + at, map.swizzle), next - at,
+                                to + at - first);
       }
       for (unsigned column = 0; column < row_bytes; column += 16)
         memcpy(&row[column], w.block->shared + swizzled(from + number * row_bytes + column, map.swizzle), 16);
@@ -218,9 +237,11 @@ const Ins* send_bulk(Warp& w, const Ins* i, Access access, const Put& put) {
     const uint64_t address = address_of(w, &source, lane);
     const char* from = resolve_one(w, &source, lane, address, bytes, BULK_ALIGNMENT, Access::Read);
     note_store(w, i, lane, static_cast<uint32_t>(address & SHARED_OFFSET_MASK), bytes);
+    char* const target = resolve_one(w, &to, lane, address_of(w, &to, lane), bytes, BULK_ALIGNMENT, access);
     if (w.block->shadow)
-      w.block->shadow->copied(w, i, lane, static_cast<uint32_t>(address & SHARED_OFFSET_MASK), bytes);
-    put(resolve_one(w, &to, lane, address_of(w, &to, lane), bytes, BULK_ALIGNMENT, access), from, bytes);
+      w.block->shadow->copied(w, i, lane, static_cast<uint32_t>(address & SHARED_OFFSET_MASK), bytes,
+                              access == Access::Write ? reinterpret_cast<uint64_t>(target) : 0);
+    put(target, from, bytes);
   });
 }
 
@@ -279,6 +300,7 @@ void carry_out(const BulkCopy& copy, BlockRun& counting, Mbarrier& barrier) {
     memcpy(block.shared + copy.to, copy.from, copy.bytes);
   }
   note_end(copy, counting, barrier);
+  follow(copy);
 }
 
 bool lower_bulk_copy(Lowering& l, Ins& ins) {

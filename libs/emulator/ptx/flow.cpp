@@ -1,5 +1,6 @@
 #include "flow.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -38,6 +39,22 @@ FlowKind memory_kind(const Statement& s) {
   return FlowKind::WarpProduct;
 }
 
+/** True for a conversion between integers that only cuts or extends: no .sat, and no float type on either side. */
+bool resizes(const Statement& s) {
+  const auto is_integer = [](const std::string& type) {
+    return bytes_of_type(type) && (type[0] == 'u' || type[0] == 's');
+  };
+  return s.op == "cvt" && s.operands.size() == 2 && s.mods.size() == 2 && is_integer(s.mods[0]) &&
+         is_integer(s.mods[1]);
+}
+
+bool moves_bytes(const Statement& s) {
+  static const std::set<std::string> LOGIC = {"and", "or", "xor", "not"};
+  if (LOGIC.count(s.op)) return !has(s, "pred");
+  if (s.op == "shl" || s.op == "shr") return s.operands.size() == 3 && s.operands[2].kind == OperandKind::Immediate;
+  return resizes(s);
+}
+
 FlowKind kind_of(const Statement& s) {
   static const std::set<std::string> MEETINGS = {"vote", "match", "redux"}, CLEAN = {"activemask", "elect", "call"};
   if (CLEAN.count(s.op)) return FlowKind::Clean;
@@ -46,6 +63,7 @@ FlowKind kind_of(const Statement& s) {
   if (s.op == "movmatrix") return FlowKind::MatrixMove;
   if (s.op == "mma") return FlowKind::Product;
   if (s.op == "wgmma") return has(s, "mma_async") ? FlowKind::GroupProduct : FlowKind::Clean;
+  if (s.op == "cp") return FlowKind::Copy;
   const FlowKind memory = memory_kind(s);
   if (memory != FlowKind::Clean) return memory;
   if (!has_destination(s)) return FlowKind::Ends;
@@ -63,7 +81,7 @@ FlowKind kind_of(const Statement& s) {
     return FlowKind::Permute;
   if (s.op == "cvt" && s.operands.size() == 3 && (has(s, "f16x2") || has(s, "bf16x2"))) return FlowKind::PackHalves;
   if (of_pairs(s) && s.op != "cvt" && s.op != "set" && s.op != "setp") return FlowKind::Halves;
-  return FlowKind::Any;
+  return moves_bytes(s) ? FlowKind::Bytes : FlowKind::Any;
 }
 
 class Maker {
@@ -89,7 +107,10 @@ class Maker {
     if (flow_.kind == FlowKind::Widen) flow_.selector = 2;
     if (flow_.kind == FlowKind::Run) add_lengths();
     if (flow_.kind == FlowKind::Permute) flow_.selector = static_cast<uint32_t>(s_.operands[3].value);
-    if (flow_.kind == FlowKind::Any || flow_.kind == FlowKind::Ends) drop_constants();
+    if (flow_.kind == FlowKind::Bytes) set_shift();
+    if (flow_.kind == FlowKind::Any || flow_.kind == FlowKind::Bytes || flow_.kind == FlowKind::Ends ||
+        flow_.kind == FlowKind::Copy)
+      drop_constants();
     return std::move(flow_);
   }
 
@@ -105,6 +126,18 @@ class Maker {
     // Refuses an fma.run in a form that fuse.cpp does not write, because it must come from the input.
     if (terms + flow_.lengths.size() != flow_.sources.size() || flow_.lengths.size() != flow_.results.size())
       flow_.kind = FlowKind::Any;
+  }
+
+  /** Sets how the bytes of an instruction of moves_bytes() flow. */
+  void set_shift() {
+    const std::string &to = s_.mods[0], &from = s_.mods.back();
+    const unsigned kept = std::min(bytes_of_type(to), bytes_of_type(from));
+    flow_.bytes = low_bytes(kept);
+    if (s_.op == "cvt") flow_.is_signed = (bytes_of_type(to) > kept ? from : to)[0] == 's';
+    if (s_.op != "shl" && s_.op != "shr") return;
+    const auto bits = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(s_.operands[2].value), 64));
+    flow_.shift = s_.op == "shl" ? bits : -bits;
+    flow_.is_signed = s_.op == "shr" && to[0] == 's';
   }
 
   unsigned bytes_of_part() const {

@@ -11,6 +11,7 @@ namespace flashcore::emu::ptx {
 enum class FlowKind : uint8_t {
   Clean,      // the results contain no tracked value
   Any,        // each source flows into all results, lane by lane
+  Bytes,      // each byte flows into the byte `shift` further up: logic, shifts, conversions of integers
   Move,       // copied byte by byte
   Halves,     // pairs of 16 bits: each half flows into the same half
   PackHalves,  // packs two floats into a pair, the first into the upper half
@@ -24,6 +25,7 @@ enum class FlowKind : uint8_t {
   Either,     // or of predicates: a true predicate decides the result
   Load,
   Store,
+  Copy,       // cp.async and bulk copies; the source's bytes flow into the destination's
   Atomic,
   Shuffle,
   Meeting,    // any lane's source flows into all lanes' results
@@ -50,6 +52,9 @@ struct Flow {
   std::vector<uint32_t> addresses;
   std::vector<uint32_t> lengths;  // for Run: the number of sources of each chain
   uint32_t guard = ~0u;
+  int shift = 0;  // for Bytes: in bits, negative for a shift to the right
+  uint8_t bytes = 0xff;  // for Bytes: bit mask of the bytes that a source may have
+  bool is_signed = false;  // for Bytes: the topmost of these bytes flows into all above it, too
   uint32_t selector = 0;  // for Permute: the selector; for Pack and Unpack: the bytes of a part
 };
 

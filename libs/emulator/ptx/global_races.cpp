@@ -41,10 +41,16 @@ void GlobalShadow::Region::refine(unsigned finer) {
   grain = finer;
 }
 
-bool GlobalShadow::Region::is_unwritten(uint64_t address) const {
-  return std::any_of(unwritten.begin(), unwritten.end(),
+namespace {
+
+bool covers(const std::vector<std::pair<uint64_t, uint64_t>>& ranges, uint64_t address) {
+  return std::any_of(ranges.begin(), ranges.end(),
                      [=](const auto& range) { return address >= range.first && address < range.second; });
 }
+
+}  // namespace
+
+bool GlobalShadow::Region::is_unwritten(uint64_t address) const { return covers(unwritten, address); }
 
 GlobalShadow::Region* GlobalShadow::region_of(uint64_t address) {
   auto after = regions_.upper_bound(address);
@@ -65,7 +71,7 @@ GlobalShadow::Region* GlobalShadow::region_of(uint64_t address) {
 bool GlobalShadow::find_written(uint64_t address, uint64_t* base, uint64_t* end) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const Region* region = region_of(address);
-  if (!region || !region->unwritten.empty() || region->written_in == orders_.launch()) return false;
+  if (!region || !region->is_known(orders_.launch())) return false;
   *base = region->base;
   *end = region->base + region->bytes;
   return true;
@@ -77,7 +83,42 @@ void GlobalShadow::mark_unwritten(uint64_t address, uint64_t bytes) {
   Region* region = region_of(address);
   if (!region) return;
   region->unwritten.emplace_back(address, address + bytes);
+  region->left.clear();
   for (std::unique_ptr<Cell[]>& chunk : region->chunks) chunk.reset();
+}
+
+void GlobalShadow::mark_workspace(uint64_t address, uint64_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (Region* region = region_of(address)) region->workspaces.emplace_back(address, address + bytes);
+}
+
+bool GlobalShadow::leave_unwritten(uint64_t address, const Fault& fault) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Region* region = region_of(address);
+  if (!region || !covers(region->workspaces, address)) return false;
+  const auto [number, is_new] = left_faults_at_.emplace(fault.place, static_cast<uint32_t>(left_faults_.size()));
+  if (is_new) left_faults_.push_back(fault);
+  if (region->left.empty()) ++changes_;
+  region->left[address] = number->second;
+  region->cell(address - region->base).has_unwritten = true;
+  return true;
+}
+
+void GlobalShadow::each_unwritten(Taint& taint, Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes,
+                                  const std::function<void(unsigned, uint8_t)>& visit) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Region* region = region_of(address);
+  if (!region || (region->unwritten.empty() && region->left.empty())) return;
+  for (unsigned n = 0; n < bytes; ++n) {
+    const uint64_t at = address + n;
+    if (const auto found = region->left.find(at); found != region->left.end()) {
+      visit(n, taint.origin_from_workspace(found->second, left_faults_[found->second]));
+    } else if (!region->cell(at - region->base).writer.launch && region->is_unwritten(at)) {
+      uint8_t origin = taint.origin_at(i, Taint::Source::Memory);
+      if (!origin) origin = taint.add_origin(i, Taint::Source::Memory, unwritten_fault(w, i, lane, at, bytes));
+      visit(n, origin);
+    }
+  }
 }
 
 void GlobalShadow::note_written(uint64_t address, uint64_t bytes) {
@@ -92,12 +133,16 @@ void GlobalShadow::note_written(uint64_t address, uint64_t bytes) {
     if (std::max(from, address + bytes) < to) left.emplace_back(std::max(from, address + bytes), to);
   }
   region.unwritten = std::move(left);
+  region.forget_left(address, address + bytes);
 }
 
 void GlobalShadow::forget_unwritten() {
   const std::lock_guard<std::mutex> lock(mutex_);
   ++changes_;
-  for (auto& [base, region] : regions_) region.unwritten.clear();
+  for (auto& [base, region] : regions_) {
+    region.unwritten.clear();
+    region.left.clear();
+  }
 }
 
 void GlobalShadow::forget(uint64_t address) {
@@ -192,16 +237,20 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
       region->written_in = orders_.launch();
       ++changes_;
     }
-    if (i->read_only && region->unwritten.empty() && region->written_in != orders_.launch() && !shadow.is_early())
-      continue;
+    if (i->read_only && region->is_known(orders_.launch()) && !shadow.is_early()) continue;
     const auto measure = static_cast<uint32_t>(bytes | (address - region->base)), finest = measure & -measure;
     if (finest < region->grain) region->refine(finest);
     const Touch now{mark | k, shadow.linear_block(), static_cast<uint32_t>(shadow.block().plan().launch)};
     for (unsigned done = 0; done < bytes; done += region->grain) {
       Cell& cell = region->cell(address + done - region->base);
-      if (access != Access::Write && !cell.writer.launch && !region->unwritten.empty() &&
-          region->is_unwritten(address + done))
+      const bool is_followed = access != Access::Write && !(access == Access::Read && shadow.taint.copies(i));
+      if (is_followed && !cell.writer.launch && !region->unwritten.empty() && region->is_unwritten(address + done))
         read_unwritten(w, i, k, address, done, std::min(region->grain, bytes - done), bytes);
+      if (__builtin_expect(cell.has_unwritten, 0)) {
+        if (is_followed) read_left(w, i, k, *region, address, done, std::min(region->grain, bytes - done));
+        if (access != Access::Read) region->forget_left(address + done, address + done + region->grain);
+        cell.has_unwritten = access == Access::Read;
+      }
       if (shadow.is_early()) look_for_launch_before(w, i, cell, now, access != Access::Read, address + done, bytes);
       if (is_atomic(i, access)) {
         meet(shadow, w, i, *region, cell, now, access, address + done, bytes);
@@ -313,22 +362,38 @@ void GlobalShadow::read_unwritten(Warp& w, const Ins* i, unsigned lane, uint64_t
   Taint& taint = w.block->shadow->taint;
   uint8_t origin = taint.origin_at(i, Taint::Source::Memory);
   if (!origin || !taint.carries(i)) {
-    Fault fault;
-    fault.kind = "UNINITIALISED_READ";
-    fault.buffer = DeviceMemory::instance().describe(address + from);
-    fault.has_address = true;
-    fault.address = address + from;
-    fault.access = "read";
-    fault.bytes = bytes;
-    fault.message = "read " + fault.buffer + ", which nobody has written";
-    try {
-      w.fail(i, lane, std::move(fault));
-    } catch (Fault& whole) {
-      if (!taint.carries(i)) throw;
-      origin = taint.add_origin(i, Taint::Source::Memory, std::move(whole));
-    }
+    Fault fault = unwritten_fault(w, i, lane, address + from, bytes);
+    if (!taint.carries(i)) throw fault;
+    origin = taint.add_origin(i, Taint::Source::Memory, std::move(fault));
   }
   taint.read(lane, ((1ull << count) - 1) << from % 64, origin);
+}
+
+void GlobalShadow::read_left(Warp& w, const Ins* i, unsigned lane, const Region& region, uint64_t address,
+                             unsigned from, unsigned count) {
+  Taint& taint = w.block->shadow->taint;
+  const auto end = region.left.lower_bound(address + from + count);
+  for (auto at = region.left.lower_bound(address + from); at != end; ++at) {
+    const Fault& fault = left_faults_[at->second];
+    if (!taint.carries(i)) throw fault;
+    taint.read(lane, 1ull << (at->first - address) % 64, taint.origin_from_workspace(at->second, fault));
+  }
+}
+
+Fault GlobalShadow::unwritten_fault(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes) {
+  Fault fault;
+  fault.kind = "UNINITIALISED_READ";
+  fault.buffer = DeviceMemory::instance().describe(address);
+  fault.has_address = true;
+  fault.address = address;
+  fault.access = "read";
+  fault.bytes = bytes;
+  fault.message = "read " + fault.buffer + ", which nobody has written";
+  try {
+    w.fail(i, lane, std::move(fault));
+  } catch (Fault& whole) {
+    return std::move(whole);
+  }
 }
 
 }  // namespace flashcore::emu::ptx

@@ -645,12 +645,21 @@ void Shadow::read_unwritten(Warp& w, const Ins* i, const Noted& noted) {
   }
 }
 
-void Shadow::copied(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes) {
-  for (uint32_t byte = from; byte < from + bytes; ++byte) {
-    if (is_written(byte)) continue;
-    if (const uint8_t origin = taint.origin_in_shared(byte)) return taint.reach(w, i, lane, origin, "a copy");
-    return note_unwritten(w, i, lane, byte, bytes);
+void Shadow::copied(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, uint64_t to) {
+  for (unsigned n = 0; n < bytes; ++n) {
+    if (is_written(from + n)) continue;
+    const uint8_t origin = taint.origin_in_shared(from + n);
+    const Fault fault = origin ? taint.fault_of(origin) : unwritten_fault(w, i, lane, from + n, bytes);
+    if (to && GlobalShadow::instance().leave_unwritten(to + n, fault)) continue;
+    if (origin) return taint.reach(w, i, lane, origin, "a copy");
+    return note_unwritten(w, i, lane, from + n, bytes);
   }
+}
+
+void Shadow::follow_copy(Warp& w, const Ins* i, unsigned lane, uint32_t to, uint64_t from, unsigned bytes) {
+  if (is_quiet(from)) return;
+  GlobalShadow::instance().each_unwritten(taint, w, i, lane, from, bytes,
+                                          [&](unsigned n, uint8_t origin) { taint.copy_to_shared(to + n, origin); });
 }
 
 /**

@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -101,8 +102,10 @@ class Shadow {
   /** True if the ld.global.nc reads of the allocation around this address need not be recorded. */
   bool is_quiet(uint64_t address);
 
-  /** A copy to other memory reads these bytes. An unwritten byte is a fault. */
-  void copied(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes);
+  /** A copy to device memory at `to` reads these bytes. An unwritten byte is a fault, unless `to` is a workspace. */
+  void copied(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, uint64_t to = 0);
+  /** A copy from device memory at `from` has landed. Its unwritten bytes stay unwritten here. */
+  void follow_copy(Warp& w, const Ins* i, unsigned lane, uint32_t to, uint64_t from, unsigned bytes);
   /**
    * A bulk copy or a wgmma accesses these bytes through the async proxy. Faults if no fence.proxy.async follows an
    * earlier store to them.
@@ -346,6 +349,16 @@ class GlobalShadow {
   bool find_written(uint64_t address, uint64_t* base, uint64_t* end);
   /** Marks these bytes as unwritten. */
   void mark_unwritten(uint64_t address, uint64_t bytes);
+  /** Marks bytes of which nobody but kernels reads what they hold, so that unwritten values are followed there, too. */
+  void mark_workspace(uint64_t address, uint64_t bytes);
+  /**
+   * A value that depends on unwritten memory was stored here; `fault` tells of it if it reaches something that counts.
+   * Returns false if this is not a workspace.
+   */
+  bool leave_unwritten(uint64_t address, const Fault& fault);
+  /** Calls visit(n, origin) for each byte from `address` on that is unwritten. A copy by this lane has read them. */
+  void each_unwritten(Taint& taint, Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes,
+                      const std::function<void(unsigned, uint8_t)>& visit);
   /** Marks bytes that the host writes as written. */
   void note_written(uint64_t address, uint64_t bytes);
   /** To be called for a launch that was not watched, because it may have written anything. */
@@ -367,19 +380,24 @@ class GlobalShadow {
     uint32_t value = 0;  // the value that the writer wrote, if known
     bool is_known = false;
     bool has_atomics = false;  // Region::atomics may have entries of this launch
+    bool has_unwritten = false;  // Region::left may have entries
   };
   static constexpr unsigned CHUNK_BYTES = 1024;
   struct Region {
     uint64_t base = 0, bytes = 0;
     unsigned grain = 4;
     uint32_t written_in = 0;  // the latest launch that wrote to the region
-    std::vector<std::pair<uint64_t, uint64_t>> unwritten;  // address ranges: from, to
+    std::vector<std::pair<uint64_t, uint64_t>> unwritten, workspaces;  // address ranges: from, to
     std::vector<std::unique_ptr<Cell[]>> chunks;
+    std::map<uint64_t, uint32_t> left;  // by address: numbers of the faults of the unwritten values stored there
     std::vector<std::unique_ptr<AtomicUses<AtomicTouch>[]>> atomics;  // by four bytes
     Cell& cell(uint64_t offset);
     AtomicUses<AtomicTouch>& atomics_at(uint64_t offset);
     void refine(unsigned bytes);
     bool is_unwritten(uint64_t address) const;
+    /** True if all bytes were written before this launch, which has not written any. */
+    bool is_known(uint32_t launch) const { return unwritten.empty() && left.empty() && written_in != launch; }
+    void forget_left(uint64_t from, uint64_t to) { left.erase(left.lower_bound(from), left.lower_bound(to)); }
   };
   Region* region_of(uint64_t address);
   bool races(const Shadow& shadow, const Touch& earlier, bool earlier_wrote, const Touch& now, bool writes) const;
@@ -399,7 +417,13 @@ class GlobalShadow {
   /** Faults a read of `count` unwritten bytes, starting at byte `from` of the access's `bytes`. */
   static void read_unwritten(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned from, unsigned count,
                              unsigned bytes);
+  /** Handles a read of bytes that unwritten values were stored to. */
+  void read_left(Warp& w, const Ins* i, unsigned lane, const Region& region, uint64_t address, unsigned from,
+                 unsigned count);
+  static Fault unwritten_fault(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes);
   std::mutex mutex_;
+  std::vector<Fault> left_faults_;  // those of Region::left, numbered from 0
+  std::map<std::string, uint32_t> left_faults_at_;  // their numbers, by place
   std::atomic<uint64_t> changes_{1};
   std::map<uint64_t, Region> regions_;  // by base address
   PublishedOrders orders_;

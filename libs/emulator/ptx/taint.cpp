@@ -1,6 +1,7 @@
 #include "taint.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "block.h"
@@ -71,6 +72,7 @@ void Taint::begin(BlockRun& block) {
   followed_.assign(warps, 0);
   origins_.clear();
   origins_at_.clear();
+  origins_from_workspace_.clear();
   shared_origins_.clear();
   local_origins_.assign(follows_local_ ? local_bytes : 0, UNWRITTEN_LOCAL);
   has_read_ = false;
@@ -163,6 +165,13 @@ uint8_t Taint::add_origin(const Ins* i, Source source, Fault fault) {
   return origin;
 }
 
+uint8_t Taint::origin_from_workspace(uint32_t number, const Fault& fault) {
+  uint8_t& origin = origins_from_workspace_[number];
+  if (origin) return origin;
+  if (origins_.size() < MOST_ORIGINS) origins_.push_back(fault);
+  return origin = static_cast<uint8_t>(origins_.size());
+}
+
 uint8_t Taint::with_line(Warp& w, const Ins* i, unsigned lane, uint8_t origin) {
   if (origin != UNWRITTEN_REGISTER && origin != UNWRITTEN_LOCAL) return origin;
   const bool is_local = origin == UNWRITTEN_LOCAL;
@@ -204,6 +213,15 @@ bool Taint::carries(const Ins* i) const {
   }
 }
 
+bool Taint::copies(const Ins* i) const { return block_->kernel().flows[i->statement].kind == FlowKind::Copy; }
+
+void Taint::copy_to_shared(uint32_t offset, uint8_t origin) {
+  shared_origins_.resize(block_->shared_bytes);
+  if (offset >= block_->shared_bytes) return;
+  shared_origins_[offset] = origin;
+  block_->shadow->forget_written(offset);
+}
+
 void Taint::shuffled_from_outside(Warp& w, const Ins* i, uint32_t lanes) {
   uint8_t origin = origin_at(i, Source::Shuffle);
   if (!origin)
@@ -229,7 +247,7 @@ void Taint::reach_by(Warp& w, const Ins* i, uint32_t slot, uint32_t lanes, const
 
 void Taint::look_at_sinks(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
   for (const uint32_t slot : flow.addresses) reach_by(w, i, slot, m, "an address");
-  const bool decides = flow.kind == FlowKind::Ends || flow.kind == FlowKind::Atomic;
+  const bool decides = flow.kind == FlowKind::Ends || flow.kind == FlowKind::Copy || flow.kind == FlowKind::Atomic;
   if (!decides) return;
   const char* what = flow.kind == FlowKind::Atomic ? "an atomic" : "what happens";
   for (const Flow::Source& source : flow.sources) reach_by(w, i, source.slot, m, what);
@@ -286,6 +304,7 @@ void Taint::follow(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
 void Taint::move(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
   switch (flow.kind) {
     case FlowKind::Ends:
+    case FlowKind::Copy:
     case FlowKind::Atomic:
     case FlowKind::Clean: return clear(w, flow.results, m);
     case FlowKind::Load: return load(w, i, flow, m);
@@ -315,6 +334,7 @@ void Taint::move(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
     case FlowKind::Run: return add_up(w, i, flow, m);
     case FlowKind::Halves:
     case FlowKind::PackHalves: return move_halves(w, i, flow, m);
+    case FlowKind::Bytes: return move_bytes(w, i, flow, m);
     case FlowKind::Permute: return permute(w, flow, m);
     case FlowKind::Select: return select(w, flow, m);
     case FlowKind::Meeting: {
@@ -379,6 +399,26 @@ void Taint::move_halves(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
       else
         bytes = static_cast<uint8_t>((own & 0x03 ? 0x03 : 0) | (own & 0x0c ? 0x0c : 0));
       tags[k] = joined(tags[k], make_tag(with_line(w, i, k, origin_of(own)), bytes));
+    }
+  to_results(w, flow, m, tags);
+}
+
+void Taint::move_bytes(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
+  const auto distance = static_cast<unsigned>(std::abs(flow.shift));
+  const unsigned whole = distance / 8, next = whole + (distance % 8 != 0);
+  const auto moved = [&](unsigned bytes) {
+    unsigned to = flow.shift < 0 ? bytes >> whole | bytes >> next : bytes << whole | bytes << next;
+    // The sign flows into the byte that it is in after the shift, and into all above.
+    const unsigned top = bytes & (flow.bytes & ~(flow.bytes >> 1));
+    if (flow.is_signed && top) to |= ~(std::max(top >> next, 1u) - 1);
+    return static_cast<uint8_t>(flow.shift > 0 ? to & flow.bytes : to);
+  };
+  Tags tags{};
+  for (const Flow::Source& source : flow.sources)
+    for (unsigned k = 0; k < LANES; ++k) {
+      const Tag own = m >> k & 1 ? tag(w, source.slot, k) : Tag(0);
+      const uint8_t bytes = moved(bytes_of(own) & source.bytes & flow.bytes);
+      if (bytes) tags[k] = joined(tags[k], make_tag(with_line(w, i, k, origin_of(own)), bytes));
     }
   to_results(w, flow, m, tags);
 }
@@ -476,8 +516,7 @@ void Taint::store(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
 void Taint::store_bytes(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes,
                         const uint8_t* origins) {
   uint64_t offset;
-  const uint8_t* const first = std::find_if(origins, origins + bytes, [](uint8_t origin) { return origin != 0; });
-  const bool any = first != origins + bytes;
+  const bool any = std::any_of(origins, origins + bytes, [](uint8_t origin) { return origin != 0; });
   if (is_local(i, address, &offset)) {
     if (!follows_local_) return;
     std::copy_n(origins, bytes,
@@ -491,7 +530,10 @@ void Taint::store_bytes(Warp& w, const Ins* i, unsigned lane, uint64_t address, 
       block_->shadow->forget_written(static_cast<uint32_t>(offset) + n);
     }
   } else if (any && i->space != PARAMETER_SPACE) {
-    reach(w, i, lane, *first, "a store to device memory");
+    for (unsigned n = 0; n < bytes; ++n)
+      if (origins[n] &&
+          !GlobalShadow::instance().leave_unwritten(address + n, fault_of(with_line(w, i, lane, origins[n]))))
+        return reach(w, i, lane, origins[n], "a store to device memory");
   }
 }
 

@@ -40,12 +40,19 @@ class Taint {
   uint8_t origin_in_shared(uint32_t offset) const {
     return offset < shared_origins_.size() ? shared_origins_[offset] : uint8_t(0);
   }
+  /** A copy has put a value that depends on unwritten memory into a byte of shared memory. */
+  void copy_to_shared(uint32_t offset, uint8_t origin);
   enum class Source : uint8_t { Memory, Shuffle, Register, Local };
   /** The origin that an earlier read at this line has; 0 if this is the first read there. */
   uint8_t origin_at(const Ins* i, Source source) const;
   uint8_t add_origin(const Ins* i, Source source, Fault fault);
+  /** The origin of a value that some launch stored to a workspace; `number` is GlobalShadow's number of its fault. */
+  uint8_t origin_from_workspace(uint32_t number, const Fault& fault);
+  const Fault& fault_of(uint8_t origin) const { return origins_[origin - 1u]; }
   /** True if what the instruction reads can be tracked. If not, an unwritten read is itself a fault. */
   bool carries(const Ins* i) const;
+  /** True if the instruction is a copy, for which Shadow::follow_copy() looks for unwritten bytes when it lands. */
+  bool copies(const Ins* i) const;
   /**
    * A lane reads or writes bytes of the block's local memory. Written bytes count as known unless step() decides
    * otherwise.
@@ -97,6 +104,7 @@ class Taint {
   void store(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
   void store_bytes(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes, const uint8_t* origins);
   void move_halves(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
+  void move_bytes(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
   void pack(Warp& w, const Flow& flow, uint32_t m);
   void add_up(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
   void permute(Warp& w, const Flow& flow, uint32_t m);
@@ -117,6 +125,7 @@ class Taint {
   std::vector<uint32_t> followed_;  // by warp: number of registers with tags
   std::vector<Fault> origins_;  // the origins, numbered from 1
   std::map<uint64_t, uint8_t> origins_at_;
+  std::map<uint32_t, uint8_t> origins_from_workspace_;
   std::vector<uint8_t> shared_origins_, local_origins_;  // by byte
   bool has_read_ = false, follows_local_ = false;
   unsigned named_row_ = NO_ROW;

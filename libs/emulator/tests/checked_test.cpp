@@ -65,15 +65,30 @@ std::vector<Program> programs_of(const std::string& source) {
   return programs;
 }
 
+/** What every program gets: numbers, an output that nobody has written, and a workspace of zeros. */
+struct Memory {
+  Buffer<float> in, out{COUNT};
+  Buffer<int> scratch{std::vector<int>(COUNT, 0)};
+  Memory() : in(numbers()) {
+    CHECK(flashcore_emulator_mark_memory(out.address(), COUNT * 4, 2) == 0);
+    CHECK(flashcore_emulator_mark_memory(scratch.address(), COUNT * 4, 3) == 0);
+  }
+  CUresult run(const Kernels& kernels, const Program& program, int length) const {
+    return kernels.run(program.name.c_str(), {program.blocks}, {program.threads}, program.shared_bytes, in.address(),
+                       out.address(), scratch.address(), length);
+  }
+
+ private:
+  static std::vector<float> numbers() {
+    std::vector<float> values(COUNT);
+    for (size_t n = 0; n < COUNT; ++n) values[n] = static_cast<float>(n % 61);
+    return values;
+  }
+};
+
 /** Returns "correct", or the kind of the fault and whether the report names one of the program's lines. */
 std::string answer_of(const Kernels& kernels, const std::string& file, const Program& program) {
-  std::vector<float> values(COUNT);
-  for (size_t n = 0; n < COUNT; ++n) values[n] = static_cast<float>(n % 61);
-  const Buffer<float> in(values), out(COUNT);
-  const Buffer<int> scratch(std::vector<int>(COUNT, 0));
-  CHECK(flashcore_emulator_mark_memory(out.address(), COUNT * 4, 2) == 0);
-  const CUresult result = kernels.run(program.name.c_str(), {program.blocks}, {program.threads}, program.shared_bytes,
-                                      in.address(), out.address(), scratch.address(), LENGTH);
+  const CUresult result = Memory().run(kernels, program, LENGTH);
   if (result == CUDA_SUCCESS) return "correct";
   const std::string fault = last_fault();
   CHECK_OK(cuDevicePrimaryCtxReset_v2(0));
@@ -105,11 +120,28 @@ void test_programs(const std::string& name, int faulty, int correct) {
   CHECK(as_expected == of_kind);
 }
 
+/** An unwritten field that one launch stores to a workspace is a fault of the next, which names the first one's line. */
+void test_two_launches() {
+  const Kernels kernels("documented_watched");
+  const Program keeps{"keeps_structs", "", 1, 32, 0, {}}, reads{"reads_structs", "", 1, 32, 0, {}};
+  for (const int length : {LENGTH, 0}) {
+    const Memory memory;
+    CHECK_OK(memory.run(kernels, keeps, length));
+    CHECK((memory.run(kernels, reads, length) == CUDA_SUCCESS) == (length != 0));
+  }
+  const std::string fault = last_fault();
+  CHECK(fault.find("UNINITIALISED_READ") != std::string::npos);
+  CHECK(fault.find("of t (static shared memory)") != std::string::npos);
+  CHECK(fault.find("a branch at documented.cu") != std::string::npos);
+  CHECK_OK(cuDevicePrimaryCtxReset_v2(0));
+}
+
 }  // namespace
 
 int main() {
   CHECK(flashcore_emulator_time_limit(10000) == 0);  // of each launch: a program that never ends is a fault, too
   test_programs("checked", 61, 56);
-  test_programs("documented", 61, 45);
+  test_programs("documented", 65, 50);
   test_programs("audited", 34, 18);
+  test_two_launches();
 }

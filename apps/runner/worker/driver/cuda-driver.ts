@@ -19,7 +19,7 @@ const LIMIT_PERSISTING_L2 = 6;
 /** The counts of one line of the kernel take about 300 bytes. */
 const MAX_COUNTS_BYTES = 4 * 1024 ** 2;
 /** Kinds of memory in flashcore_emulator_mark_memory. */
-const MEMORY_MARKS = { guard: 1, unwritten: 2 } as const;
+const MEMORY_MARKS = { guard: 1, unwritten: 2, workspace: 3 } as const;
 /** Dynamic shared memory above this needs an opt-in. */
 const SMEM_WITHOUT_OPTIN_BYTES = 48 * 1024;
 
@@ -203,8 +203,9 @@ export class CudaDriver {
   }
 
   /**
-   * Tells the emulator which bytes are not data: guard bytes, which no kernel may touch, and bytes that have not been
-   * written yet and hold poison. Has no effect on a GPU.
+   * Tells the emulator which bytes are not data: guard bytes, which no kernel may touch, bytes that have not been
+   * written yet and hold poison, and workspaces, whose bytes count only once a kernel reads them. Has no effect on a
+   * GPU.
    */
   markMemory(address: DevicePointer, bytes: number, what: keyof typeof MEMORY_MARKS): void {
     if (this.#native.has('flashcore_emulator_mark_memory'))

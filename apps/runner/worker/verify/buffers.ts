@@ -74,6 +74,7 @@ export class RunBuffers {
     const workspace = new Map(
       plan.workspace.map(({ name, bytes: size, initial }) => [name, this.#allocate(name, size, { initial })] as const),
     );
+    for (const { name, bytes: size } of plan.workspace) driver.markMemory(workspace.get(name)!, size, 'workspace');
     this.addresses = { tensors, workspace };
     this.guard(GUARDS[0]);
   }

@@ -104,7 +104,13 @@ void land(BlockRun& block, Copy& copy, uint32_t done, uint32_t stamp = 0) {
       memset(to + copy.source_bytes[k], 0, copy.bytes - copy.source_bytes[k]);
     }
   }
-  if (block.shadow) block.shadow->copy_ends(block.warps()[copy.warp], copy.ins, done, copy.bytes, copy.to, stamp);
+  if (block.shadow) {
+    Warp& w = block.warps()[copy.warp];
+    block.shadow->copy_ends(w, copy.ins, done, copy.bytes, copy.to, stamp);
+    for (unsigned k = 0; k < LANES; ++k)
+      if ((done >> k & 1) && copy.source_bytes[k])
+        block.shadow->follow_copy(w, copy.ins, k, copy.to[k], copy.from[k], copy.source_bytes[k]);
+  }
   copy.mask &= ~done;
 }
 void forget_landed(std::vector<Copy>& copies) {

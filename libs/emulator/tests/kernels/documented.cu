@@ -475,6 +475,85 @@ PROGRAM(padding_of_structs_is_copied) {
   out[threadIdx.x] = copy.value + copy.kind;
 }
 
+// A struct with padding, which nobody writes. Copies take it along.
+struct alignas(8) Kept {
+  short kind;
+  float value;
+};
+struct Found {
+  int index;
+  bool is_any;
+};
+
+// correct, UNINITIALISED_READ 1 32 0
+PAIR(padding_in_a_workspace, field_in_a_workspace) {
+  __shared__ Kept t[32];
+  if (RIGHT) t[threadIdx.x].kind = n;
+  t[threadIdx.x].value = in[threadIdx.x];
+  __syncwarp();
+  Kept* kept = reinterpret_cast<Kept*>(scratch);
+  kept[threadIdx.x] = t[31 - threadIdx.x];  // fault
+  __syncwarp();
+  Kept other = kept[threadIdx.x ^ 3];
+  if (other.kind > 3) out[threadIdx.x] = other.value;
+}
+
+// The same in two launches: the first has the fault if n is 0, and only the second finds it.
+extern "C" __global__ void keeps_structs(PARAMETERS) {
+  __shared__ Kept t[32];
+  if (n) t[threadIdx.x].kind = n;
+  t[threadIdx.x].value = in[threadIdx.x];
+  __syncwarp();
+  reinterpret_cast<Kept*>(scratch)[threadIdx.x] = t[31 - threadIdx.x];
+}
+extern "C" __global__ void reads_structs(PARAMETERS) {
+  Kept kept = reinterpret_cast<Kept*>(scratch)[threadIdx.x];
+  if (kept.kind > 3) out[threadIdx.x] = kept.value;
+}
+
+// correct, UNINITIALISED_READ 1 32 0
+PAIR(padding_in_a_shuffled_integer, field_in_a_shuffled_integer) {
+  __shared__ Kept t[32];
+  if (RIGHT) t[threadIdx.x].kind = n;
+  t[threadIdx.x].value = in[threadIdx.x];
+  __syncwarp();
+  long long bits = *reinterpret_cast<long long*>(&t[31 - threadIdx.x]);  // fault
+  bits = __shfl_xor_sync(ALL, bits, 1);
+  if (short(bits) > 3) out[threadIdx.x] = __int_as_float(int(bits >> 32));
+}
+
+// correct 1 32 0
+PROGRAM(padding_of_the_first_found) {
+  __shared__ Found t[32];
+  t[threadIdx.x].index = threadIdx.x;
+  t[threadIdx.x].is_any = in[threadIdx.x] > 3;
+  for (int half = 16; half; half /= 2) {
+    __syncwarp();
+    if (threadIdx.x >= half) continue;
+    Found a = t[threadIdx.x], b = t[threadIdx.x + half];
+    t[threadIdx.x] = !a.is_any || (b.is_any && b.index < a.index) ? b : a;
+  }
+  Found* found = reinterpret_cast<Found*>(scratch);
+  if (threadIdx.x == 0) found[0] = t[0];
+  __syncwarp();
+  Found first = found[0];
+  out[threadIdx.x] = first.is_any ? first.index : -1;
+}
+
+// The copy reads elements of an output that nobody has written. The sum needs 50 of them.
+// correct, UNINITIALISED_READ 1 64 0
+PAIR(copied_tail_is_dropped, copied_tail_is_kept) {
+  __shared__ float t[64];
+  if (threadIdx.x < 50) out[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  __pipeline_memcpy_async(&t[threadIdx.x], &out[threadIdx.x], 4);  // fault
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  __syncthreads();
+  const int from = threadIdx.x ^ 1;
+  out[64 + threadIdx.x] = from < (RIGHT ? 50 : 64) ? t[from] : 0;
+}
+
 // UNINITIALISED_READ 1 32 0
 PROGRAM(maximum_without_a_start) {
   float most[8];
@@ -489,7 +568,7 @@ PROGRAM(maximum_without_a_start) {
 PROGRAM(histogram_of_its_own_without_zeros) {
   int bins[16];
   for (int k = 0; k < 64; ++k) bins[int(in[k + threadIdx.x]) & 15] += 1;
-  for (int k = 0; k < 16; ++k) scratch[threadIdx.x * 16 + k] = bins[k];  // fault
+  for (int k = 0; k < 16; ++k) out[threadIdx.x * 16 + k] = bins[k];  // fault
 }
 
 // UNINITIALISED_READ 1 64 256
@@ -976,6 +1055,29 @@ PROGRAM(half_of_the_bytes_announced) {
   wait(&b, 0);
   float v = t[threadIdx.x];
   out[threadIdx.x] = v;  // fault
+}
+
+// A bulk store takes padding to a workspace, and a bulk load brings it back.
+// correct, UNINITIALISED_READ 1 32 0
+PAIR(padding_in_bulk, field_in_bulk) {
+  __shared__ alignas(128) Kept t[32], back[32];
+  __shared__ uint64_t b;
+  if (threadIdx.x == 0) init_barrier(&b, 1);
+  if (RIGHT) t[threadIdx.x].kind = n;
+  t[threadIdx.x].value = in[threadIdx.x];
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncwarp();
+  if (threadIdx.x == 0) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 256;" ::"l"(scratch), "r"(shared_at(t))
+                 : "memory");
+    asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::: "memory");
+    expect(&b, 256);
+    load(back, scratch, 256, &b);
+  }
+  __syncwarp();
+  wait(&b, 0);
+  Kept other = back[threadIdx.x ^ 3];
+  if (other.kind > 3) out[threadIdx.x] = other.value;  // fault
 }
 
 // RACE 1 64 0
