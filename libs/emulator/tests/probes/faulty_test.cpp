@@ -51,17 +51,17 @@ bool is_nan(uint16_t half) { return (half & 0x7fff) > 0x7c00; }
 int main() {
   const Kernels plain("faulty"), watched("faulty_watched");
   expect(plain, "static_shared_overrun", CUDA_ERROR_ILLEGAL_ADDRESS,
-         {"OUT_OF_BOUNDS", "static_shared_overrun.cu:17", "warp 1, lanes 0 to 31", "256 bytes of shared memory"});
+         {"OUT_OF_BOUNDS", "static_shared_overrun.cu:9", "warp 1, lanes 0 to 31", "256 bytes of shared memory"});
   expect(plain, "local_overrun", CUDA_ERROR_ILLEGAL_ADDRESS,
-         {"OUT_OF_BOUNDS", "local_overrun.cu:15", "past the end of the thread's 32 bytes of local memory"});
+         {"OUT_OF_BOUNDS", "local_overrun.cu:7", "past the end of the thread's 32 bytes of local memory"});
   expect(plain, "read_before_buffer", CUDA_ERROR_ILLEGAL_ADDRESS,
-         {"OUT_OF_BOUNDS", "read_before_buffer.cu:14", "read 16 bytes before the start", "warp 0, lane 0"});
+         {"OUT_OF_BOUNDS", "read_before_buffer.cu:6", "read 16 bytes before the start", "warp 0, lane 0"});
   expect(plain, "device_array_overrun", CUDA_ERROR_ILLEGAL_ADDRESS,
-         {"OUT_OF_BOUNDS", "device_array_overrun.cu:17", "past the end of __device__ row_sums of 1024 bytes"});
+         {"OUT_OF_BOUNDS", "device_array_overrun.cu:8", "past the end of __device__ row_sums of 1024 bytes"});
   expect(plain, "wrong_membermask", CUDA_ERROR_LAUNCH_FAILED,
-         {"INVALID_WARP_MASK", "wrong_membermask.cu:15", "mask 0xffff0000", "lane 0 is missing"});
+         {"INVALID_WARP_MASK", "wrong_membermask.cu:7", "mask 0xffff0000", "lane 0 is missing"});
   expect(plain, "barrier_in_branches", CUDA_ERROR_LAUNCH_TIMEOUT,
-         {"DEADLOCK", "divergent barrier", "barrier_in_branches.cu:17", "barrier_in_branches.cu:19"});
+         {"DEADLOCK", "divergent barrier", "barrier_in_branches.cu:9", "barrier_in_branches.cu:11"});
 
   std::vector<uint16_t> output;
   CHECK_OK(run(plain, "nan_to_integer", &output));
@@ -76,11 +76,11 @@ int main() {
     CHECK(output == std::vector<uint16_t>(COUNT, ONE));
   }
   expect(watched, "missing_syncwarp", CUDA_ERROR_LAUNCH_FAILED,
-         {"RACE", "missing_syncwarp.cu:15", "missing_syncwarp.cu:17", "__syncwarp()"});
+         {"RACE", "missing_syncwarp.cu:7", "missing_syncwarp.cu:9", "__syncwarp()"});
   expect(watched, "global_read_modify_write", CUDA_ERROR_LAUNCH_FAILED,
-         {"RACE", "__device__ total of 4 bytes", "global_read_modify_write.cu:16"});
+         {"RACE", "__device__ total of 4 bytes", "global_read_modify_write.cu:8"});
   expect(watched, "uninitialised_shared", CUDA_ERROR_LAUNCH_FAILED,
-         {"UNINITIALISED_READ", "uninitialised_shared.cu:17", "(static shared memory)"});
+         {"UNINITIALISED_READ", "uninitialised_shared.cu:10", "(static shared memory)"});
   expect(watched, "lost_copy_wait", CUDA_ERROR_LAUNCH_FAILED,
          {"RACE", "attend_row.cuh:24 (called at ", "a cp.async of thread", "cp_async.cuh:18", "no wait for it"});
 }
