@@ -58,6 +58,7 @@ test('a latency always comes with its device, error and source', () => {
 
 test.for([
   ['another architecture', [LAUNCH], { ...ENTRY, arch: 'sm_89' }, '--arch sm_90 builds for the'],
+  ["Hopper's own instructions", [LAUNCH], { ...ENTRY, arch: 'sm_90a' }, 'that only sm_90a has, such as wgmma'],
   ['no ptxas', [LAUNCH], { ...ENTRY, ctasPerSm: 0 }, 'known from nvcc only'],
   ['two launches', [LAUNCH, LAUNCH], ENTRY, 'this one has 2'],
 ] as const)('there is no time estimate with %s, and the result says why', ([, launches, entry, why]) => {

@@ -28,6 +28,8 @@ export function fillingOf(launches: readonly PlannedLaunch[], entries: readonly 
   const entry = entries.find((each) => each.entry === launch.entry);
   if (entry === undefined || entry.ctasPerSm === 0)
     return 'how many CTAs a multiprocessor holds is known from nvcc only';
+  if (entry.arch === `${arch}a`)
+    return `the model has no time for the instructions that only ${entry.arch} has, such as wgmma and setmaxnreg`;
   if (entry.arch !== arch)
     return `the model covers only the ${device}, and this build is for ${entry.arch}; --arch ${arch} builds for the ${device}`;
   return {
