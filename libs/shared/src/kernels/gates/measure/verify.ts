@@ -91,7 +91,7 @@ function fp16RuleCases(cases: CaseResult[]): MetricAnswer {
   );
   if (judged.length < cases.length)
     return {
-      notMeasured: `the plain fp16 reference was not computed for ${cases.length - judged.length} of ${cases.length} cases`,
+      notMeasured: `the plain reference was not computed for ${cases.length - judged.length} of ${cases.length} cases`,
     };
   return shareOf(
     judged.filter(({ flashAttentionRule }) => flashAttentionRule === Verdict.PASS),
