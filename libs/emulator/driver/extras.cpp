@@ -119,6 +119,18 @@ FLASHCORE_DRIVER_API int flashcore_emulator_time_limit(uint64_t milliseconds) {
   return 0;
 }
 
+/** Also limits, in milliseconds, how long a launch of PTX may go on without beginning another block; 0: no limit. */
+FLASHCORE_DRIVER_API int flashcore_emulator_stall_limit(uint64_t milliseconds) {
+  set_stall_limit(milliseconds);
+  return 0;
+}
+
+/** Sets the number of blocks that have begun since the library was loaded, also while a launch runs. */
+FLASHCORE_DRIVER_API int flashcore_emulator_blocks_begun(uint64_t* count) {
+  *count = blocks_begun();
+  return 0;
+}
+
 /** Writes counts since the library was loaded, as one JSON object. */
 FLASHCORE_DRIVER_API int flashcore_emulator_statistics(char* json, size_t capacity) {
   const GridStatistics statistics = grid_statistics();

@@ -33,11 +33,16 @@ unsigned worker_count() {
   return hardware ? hardware : 1;
 }
 
-void tell_limit(Fault& fault, uint64_t milliseconds) {
+/** `stalled`: the limit is that for the time without another block. */
+void tell_limit(Fault& fault, uint64_t milliseconds, bool stalled) {
   char text[32];
   snprintf(text, sizeof text, "%.1f s", static_cast<double>(milliseconds) / 1000);
-  const size_t at = fault.message.find("{limit}");
-  if (at != std::string::npos) fault.message.replace(at, 7, text);
+  const std::string general = "the launch did not end within {limit}";
+  const size_t at = fault.message.find(general);
+  if (at == std::string::npos) return;
+  fault.message.replace(at, general.size(),
+                        (stalled ? "no further block of the launch began within " : "the launch did not end within ") +
+                            std::string(text));
 }
 
 /**
@@ -105,11 +110,13 @@ class WorkerPool {
     const auto start = Clock::now();
     grid_ = dim3(plan.grid.x / plan.cluster.x, plan.grid.y / plan.cluster.y, plan.grid.z / plan.cluster.z);
     const uint64_t blocks = uint64_t(grid_.x) * grid_.y * grid_.z;
-    const uint64_t limit = limit_ms_.load(std::memory_order_relaxed);
+    const uint64_t limit = limit_ms_.load(std::memory_order_relaxed), stall = stall_ms_.load(std::memory_order_relaxed);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       plan_ = &plan;
       deadline_ = limit ? start + std::chrono::milliseconds(limit) : NEVER;
+      stall_ = std::chrono::milliseconds(stall);
+      stall_deadline_.store((stall ? std::min(deadline_, start + stall_) : deadline_).time_since_epoch().count());
       total_ = blocks;
       next_.store(0, std::memory_order_relaxed);
       faulted_.store(false, std::memory_order_relaxed);
@@ -125,12 +132,15 @@ class WorkerPool {
     done_.wait(lock, [&] { return running_ == 0; });
     if (is_watched) time_limit_.end();
     ++launches_;
-    if (result_.fault.kind == "TIMED_OUT") tell_limit(result_.fault, limit);
+    const bool stalled = stall && Clock::now() < deadline_;
+    if (result_.fault.kind == "TIMED_OUT") tell_limit(result_.fault, stalled ? stall : limit, stalled);
     seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
     return std::move(result_);
   }
 
   void set_time_limit(uint64_t milliseconds) { limit_ms_.store(milliseconds, std::memory_order_relaxed); }
+  void set_stall_limit(uint64_t milliseconds) { stall_ms_.store(milliseconds, std::memory_order_relaxed); }
+  uint64_t begun() const { return begun_.load(std::memory_order_relaxed); }
 
   GridStatistics statistics() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -175,7 +185,7 @@ class WorkerPool {
   void work(unsigned worker) {
     if (plan_->kernel) {
       if (!ptx_blocks_[worker]) ptx_blocks_[worker] = std::make_unique<ptx::ClusterRun>();
-      ptx_blocks_[worker]->set_ends(deadline_, faulted_);
+      ptx_blocks_[worker]->set_ends(stall_deadline_, faulted_);
       return run_clusters(*ptx_blocks_[worker]);
     }
     if (!blocks_[worker]) {
@@ -191,6 +201,10 @@ class WorkerPool {
     while (!faulted_.load(std::memory_order_relaxed)) {
       const uint64_t linear = next_.fetch_add(1, std::memory_order_relaxed);
       if (linear >= total_) break;
+      begun_.fetch_add(uint64_t(plan_->cluster.x) * plan_->cluster.y * plan_->cluster.z, std::memory_order_relaxed);
+      if (stall_ != stall_.zero())
+        stall_deadline_.store(std::min(deadline_, Clock::now() + stall_).time_since_epoch().count(),
+                              std::memory_order_relaxed);
       if (plan_->trace && !plan_->traced.has(linear)) continue;
       index = {static_cast<unsigned>(linear % grid.x), static_cast<unsigned>(linear / grid.x % grid.y),
                static_cast<unsigned>(linear / grid.x / grid.y)};
@@ -225,7 +239,7 @@ class WorkerPool {
     faulted_.store(true, std::memory_order_relaxed);
   }
 
-  std::atomic<uint64_t> limit_ms_{0};
+  std::atomic<uint64_t> limit_ms_{0}, stall_ms_{0}, begun_{0};
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable done_;
@@ -236,6 +250,8 @@ class WorkerPool {
   dim3 grid_;  // of blocks, or of clusters
   TimeLimit time_limit_;
   Clock::time_point deadline_ = NEVER;
+  Clock::duration stall_{};  // 0: no limit
+  std::atomic<int64_t> stall_deadline_{0};  // in ticks of the clock: the earlier one of both limits
   uint64_t total_ = 0;
   std::atomic<uint64_t> next_{0};
   std::atomic<bool> faulted_{false};
@@ -297,6 +313,10 @@ GridResult run_grid(const LaunchPlan& plan) {
 }
 
 void set_time_limit(uint64_t milliseconds) { WorkerPool::instance().set_time_limit(milliseconds); }
+
+void set_stall_limit(uint64_t milliseconds) { WorkerPool::instance().set_stall_limit(milliseconds); }
+
+uint64_t blocks_begun() { return WorkerPool::instance().begun(); }
 
 GridStatistics grid_statistics() { return WorkerPool::instance().statistics(); }
 

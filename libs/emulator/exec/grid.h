@@ -21,6 +21,11 @@ GridResult run_grid(const LaunchPlan& plan);
  */
 void set_time_limit(uint64_t milliseconds);
 
+/** Also ends a launch of PTX of which no block has begun for so long: an endless kernel need not use up its time limit. */
+void set_stall_limit(uint64_t milliseconds);
+/** The number of blocks that launches have begun since the library was loaded. May be called while a launch runs. */
+uint64_t blocks_begun();
+
 struct GridStatistics {
   uint64_t launches = 0;
   Counters counters;

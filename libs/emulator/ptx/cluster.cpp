@@ -217,7 +217,8 @@ void ClusterRun::run_to_the_end(const LaunchPlan& plan, const NextCluster& next,
     if (running_ == 0) continue;
     // A block that waits for a faulted block would wait forever.
     if (faulted_->load(std::memory_order_relaxed)) throw Fault();
-    if (std::chrono::steady_clock::now() > deadline_) current_->fail_at_deadline();
+    if (std::chrono::steady_clock::now().time_since_epoch().count() > deadline_->load(std::memory_order_relaxed))
+      current_->fail_at_deadline();
   }
 }
 

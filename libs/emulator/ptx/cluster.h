@@ -81,8 +81,8 @@ class ClusterRun {
    * A cluster that still runs at `deadline` ends with a fault that lists where its threads are. `faulted` becomes true
    * when another block of the launch has faulted.
    */
-  void set_ends(std::chrono::steady_clock::time_point deadline, const std::atomic<bool>& faulted) {
-    deadline_ = deadline;
+  void set_ends(const std::atomic<int64_t>& deadline, const std::atomic<bool>& faulted) {
+    deadline_ = &deadline;
     faulted_ = &faulted;
   }
 
@@ -103,7 +103,7 @@ class ClusterRun {
   std::vector<std::unique_ptr<InFlight>> clusters_;  // the first `running_` run; later clusters reuse the rest
   size_t running_ = 0;
   BlockRun* current_ = nullptr;
-  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
+  const std::atomic<int64_t>* deadline_ = nullptr;  // in ticks of the steady clock; it moves when a block begins
   const std::atomic<bool>* faulted_ = nullptr;
   Fault fault_;
 };

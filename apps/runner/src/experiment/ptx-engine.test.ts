@@ -384,7 +384,28 @@ launches:
     },
   );
 
-  test('an endless launch is stopped at its time limit, and the finding says where its threads are', async () => {
+  test('while a long launch runs, events say how many of its blocks have begun, and how long the rest will take', async () => {
+    const { events } = await fixture.run('verify', {
+      kernel: kernel('fa_v1_baseline'),
+      settings: { shapes: [parseShape('1x8x2048x64')], seeds: ['5eed'] },
+    });
+    const launches = events.flatMap((event) =>
+      event.case === 'verifyProgress' && event.value.blocks > 0n ? [event.value] : [],
+    );
+    expect(launches.length).toBeGreaterThan(0);
+    for (const { blocksBegun, blocks, secondsLeft } of launches)
+      expect([blocksBegun > 0n && blocksBegun <= blocks, secondsLeft >= 0]).toEqual([true, true]);
+    const forecasts = launches.filter(({ blocksBegun, blocks }) => blocksBegun < blocks);
+    expect(forecasts.every(({ secondsLeft }) => secondsLeft > 0)).toBe(true);
+  });
+
+  test.each([
+    { limits: { launchLimitMs: 500 }, message: 'the launch did not end within 0.5 s' },
+    {
+      limits: { launchLimitMs: 600_000, stallLimitMs: 500 },
+      message: 'no further block of the launch began within 0.5 s',
+    },
+  ])('an endless launch is stopped at its limit, and the finding says where its threads are: $message', async (row) => {
     const data = mkdtempSync(join(tmpdir(), 'flashcore-endless-'));
     const signal = new AbortController().signal;
     const tools = new BuildTools({
@@ -428,7 +449,7 @@ launches:
       const outcome = await worker.request(
         {
           type: 'run-once',
-          candidate: { image: image!, shape, plan, launchLimitMs: 500 },
+          candidate: { image: image!, plan, ...row.limits },
           input: { seed: '1', rule },
         },
         { signal },
@@ -438,7 +459,7 @@ launches:
         fault: {
           emulator: {
             kind: 'TIMED_OUT',
-            message: expect.stringContaining('did not end within 0.5 s') as string,
+            message: expect.stringContaining(row.message) as string,
             place: expect.stringMatching(/endless_loop\.cu:\d+$/) as string,
           },
         },

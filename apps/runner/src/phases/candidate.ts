@@ -39,6 +39,13 @@ function launchLimitMs(
   return BASE_MS + (flops / slowest) * (options.instrumented ? INSTRUMENTED_FACTOR : 1);
 }
 
+/** How long no further block of a launch may begin: the limit of a block's share of the work. */
+function stallLimitMs(plan: LaunchPlan, options: { simulated: boolean; instrumented?: boolean }): number {
+  // The CTAs of a cooperative launch all begin at once.
+  const blocks = plan.launches.map(({ grid: [x, y, z], cooperative }) => (cooperative ? 1 : x * y * z));
+  return launchLimitMs({ flops: plan.flops / Math.min(...blocks) }, options);
+}
+
 /** The module and the launches of a shape, for the worker. */
 export function candidateFor(services: VariantServices, options: CandidateOptions): Candidate {
   const { spec, resolved } = services;
@@ -49,6 +56,7 @@ export function candidateFor(services: VariantServices, options: CandidateOption
     image,
     plan,
     launchLimitMs: launchLimitMs(plan, { simulated: spec.device.simulated, instrumented }),
+    stallLimitMs: stallLimitMs(plan, { simulated: spec.device.simulated, instrumented }),
   };
 }
 

@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { Verdict, InputResultSchema, VerifyProgressSchema, type Shape } from '@flashcore/shared/contract';
 import { caseFlops, formatShape, problemCase, tensorElements, valuesOf } from '@flashcore/shared/kernels';
+import type { WorkerNotice } from '../../worker/messages/channel.ts';
 import type { Candidate, DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
 import type { CaseReport, VerifyRequest } from '../../worker/messages/verifying.ts';
 import { MAX_COMPARED_ELEMENTS, SdpaParity } from '../sdpa/sdpa-parity.ts';
@@ -61,9 +62,11 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
         signal: job.signal,
         onNotice: (notice) => {
           if (notice.type === 'output' && !('missing' in parity)) parity.add(notice.output);
-          if (notice.type !== 'seed') return;
-          seed = notice.index;
-          job.emit({ case: 'verifyProgress', value: create(VerifyProgressSchema, { ...progress, seedIndex: seed }) });
+          if (notice.type === 'seed') seed = notice.index;
+          else if (notice.type !== 'launch') return;
+          const launch = notice.type === 'launch' ? launchProgress(notice) : {};
+          const value = create(VerifyProgressSchema, { ...progress, seedIndex: seed, ...launch });
+          job.emit({ case: 'verifyProgress', value });
         },
       },
     );
@@ -94,6 +97,13 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
   else if (parity.missing !== undefined) run.result.sdpaMissing = parity.missing;
   return run;
 }
+
+/** The forecast takes it that further blocks take as long as those that have begun. */
+const launchProgress = ({ blocksBegun, blocks, seconds }: Extract<WorkerNotice, { type: 'launch' }>) => ({
+  blocksBegun: BigInt(blocksBegun),
+  blocks: BigInt(blocks),
+  secondsLeft: blocksBegun > 0 ? (seconds * (blocks - blocksBegun)) / blocksBegun : 0,
+});
 
 /** On the emulator larger cases run only once, because a second run would take as long as the first. */
 const SIMULATED_TWICE_FLOPS = 3e8;

@@ -159,6 +159,7 @@ export class WorkerProcess {
         this.#limit(message.what, message.limitMs);
         return;
       case 'seed':
+      case 'launch':
       case 'output':
       case 'samples':
       case 'pairs':

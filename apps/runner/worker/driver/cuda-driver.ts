@@ -14,6 +14,8 @@ export type Handle = bigint;
 const FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_BYTES = 8;
 const FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER = 14;
 const STREAM_NON_BLOCKING = 1;
+/** cuStreamQuery's answer while work is in the stream. */
+const NOT_READY = 600;
 const CAPTURE_THREAD_LOCAL = 1;
 const LIMIT_PERSISTING_L2 = 6;
 /** The counts of one line of the kernel take about 300 bytes. */
@@ -90,11 +92,25 @@ export class CudaDriver {
 
   /**
    * Limits later launches on the emulator to this many milliseconds; 0 means no limit. A launch over the limit ends
-   * with a fault that names where its threads were. Has no effect on a GPU, whose launches cannot be stopped.
+   * with a fault that names where its threads were, and so does a launch that begins no further block for `stallMs`.
+   * Has no effect on a GPU, whose launches cannot be stopped.
    */
-  limitLaunches(milliseconds: number): void {
-    if (this.#native.has('flashcore_emulator_time_limit'))
-      this.#native.call('flashcore_emulator_time_limit', BigInt(Math.ceil(milliseconds)));
+  limitLaunches(milliseconds: number, stallMs = 0): void {
+    if (!this.#native.has('flashcore_emulator_time_limit')) return;
+    this.#native.call('flashcore_emulator_time_limit', BigInt(Math.ceil(milliseconds)));
+    this.#native.call('flashcore_emulator_stall_limit', BigInt(Math.ceil(stallMs)));
+  }
+
+  /** The number of blocks that all launches so far have begun; undefined on a GPU, which does not say. */
+  blocksBegun(): number | undefined {
+    return this.#native.has('flashcore_emulator_blocks_begun')
+      ? this.#int('flashcore_emulator_blocks_begun')
+      : undefined;
+  }
+
+  /** False while work is in the stream. An error of that work counts as its end; synchronize() throws it. */
+  isIdle(): boolean {
+    return this.#native.call('cuStreamQuery', this.stream) !== NOT_READY;
   }
 
   /** Counts later PTX launches on the emulator, which takes several times as long. */

@@ -39,6 +39,7 @@ const DECLARATIONS = {
   cuMemsetD32Async: 'int cuMemsetD32Async(uint64_t address, uint32_t value, uint64_t count, uint64_t stream)',
   cuStreamCreate: 'int cuStreamCreate(_Out_ uint64_t *stream, uint32_t flags)',
   cuStreamSynchronize: 'int cuStreamSynchronize(uint64_t stream)',
+  cuStreamQuery: 'int cuStreamQuery(uint64_t stream)',
   cuStreamBeginCapture_v2: 'int cuStreamBeginCapture_v2(uint64_t stream, int mode)',
   cuStreamEndCapture: 'int cuStreamEndCapture(uint64_t stream, _Out_ uint64_t *graph)',
   cuGraphInstantiateWithFlags:
@@ -59,6 +60,8 @@ const DECLARATIONS = {
     'int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, uint64_t address, const void *dimensions, const void *strides, const void *box, const void *elementStrides, int interleave, int swizzle, int promotion, int fill)',
   flashcore_emulator_last_fault: 'int flashcore_emulator_last_fault(void *json, uint64_t capacity)',
   flashcore_emulator_time_limit: 'int flashcore_emulator_time_limit(uint64_t milliseconds)',
+  flashcore_emulator_stall_limit: 'int flashcore_emulator_stall_limit(uint64_t milliseconds)',
+  flashcore_emulator_blocks_begun: 'int flashcore_emulator_blocks_begun(_Out_ uint64_t *count)',
   flashcore_emulator_set_profiling: 'int flashcore_emulator_set_profiling(int on)',
   flashcore_emulator_profile: 'int flashcore_emulator_profile(void *json, uint64_t capacity)',
   flashcore_emulator_trace_blocks: 'int flashcore_emulator_trace_blocks(uint64_t first, uint64_t step, uint64_t count)',

@@ -38,4 +38,6 @@ export interface Candidate {
   plan: LaunchPlan;
   /** Limit on one run of all launches; if exceeded, the process is killed. */
   launchLimitMs: number;
+  /** On the emulator, how long a launch may go on without beginning another block; undefined or 0: no limit. */
+  stallLimitMs?: number;
 }

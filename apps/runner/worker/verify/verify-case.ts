@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProblemCase } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import { CudaError } from '../driver/cuda-error.ts';
@@ -38,6 +39,10 @@ export const POISONS = [0xffda, 0x7fbc] as const;
  * between seeds of a rule.
  */
 const FLASH_ATTENTION_ATOL = 1e-5;
+/** Launches of at least so much work are reported on while they run: about a quarter of a second on the emulator. */
+const LONG_FLOPS = 5e8;
+const POLL_MS = 50;
+const REPORT_MS = 1_000;
 const REFERENCE_LIMIT_MS = 600_000;
 const PREPARE_LIMIT_MS = 60_000;
 
@@ -251,9 +256,11 @@ export class CandidateRun {
     this.buffers.upload(inputs);
     this.buffers.poison(poison);
     await this.reporter.step('the kernel', this.candidate.launchLimitMs);
-    this.#driver.limitLaunches(this.candidate.launchLimitMs);
+    this.#driver.limitLaunches(this.candidate.launchLimitMs, this.candidate.stallLimitMs);
     try {
+      const begunBefore = this.candidate.plan.flops < LONG_FLOPS ? undefined : this.#driver.blocksBegun();
       this.#loaded.enqueue(this.#prepared);
+      if (begunBefore !== undefined) await this.#report(begunBefore);
       this.#driver.synchronize();
     } catch (error) {
       throw error instanceof CudaError ? this.#placed(error, seed) : error;
@@ -262,6 +269,22 @@ export class CandidateRun {
     this.#driver.limitLaunches(0);
     await this.reporter.step('reading the output', PREPARE_LIMIT_MS);
     return this.buffers.outputs();
+  }
+
+  /** Reports how far the launches have come, until they end or reach their limit. */
+  async #report(begunBefore: number): Promise<void> {
+    const { plan, launchLimitMs } = this.candidate;
+    const blocks = plan.launches.reduce((sum, { grid: [x, y, z] }) => sum + x * y * z, 0);
+    const started = performance.now();
+    const elapsedMs = (): number => performance.now() - started;
+    for (let nextMs = REPORT_MS; !this.#driver.isIdle() && elapsedMs() < launchLimitMs;) {
+      await sleep(POLL_MS);
+      if (elapsedMs() < nextMs) continue;
+      nextMs = elapsedMs() + REPORT_MS;
+      const blocksBegun = (this.#driver.blocksBegun() ?? begunBefore) - begunBefore;
+      await this.reporter.notice({ type: 'launch', blocksBegun, blocks, seconds: elapsedMs() / 1000 });
+      await this.reporter.step('the kernel', launchLimitMs);
+    }
   }
 
   /** Adds the buffer at the faulting address, because only this process knows the buffers. */

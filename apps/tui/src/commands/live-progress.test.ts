@@ -91,6 +91,26 @@ test('progress shows the number of finished cases, whatever their order in the l
   expect(written.join('')).toContain('verify case 2/7 1x8x512x64 seed 1/5');
 });
 
+test('progress shows how far a long launch has come, and the forecast of its end if there is one', () => {
+  vi.useFakeTimers({ now: 0 });
+  const { written, progress, take } = progressOf(false, EVENTS.slice(0, 2));
+  const launches = eventsOf(
+    [{ blocks: 512n }, { blocks: 512n, blocksBegun: 130n, secondsLeft: 90.4 }].map(
+      (launch) =>
+        ({ case: 'verifyProgress', value: { caseCount: 1, seedIndex: 0, seedCount: 1, shape, ...launch } }) as const,
+    ),
+  );
+  for (const [index, event] of launches.entries()) {
+    vi.setSystemTime(6_000 * (index + 1));
+    take([{ ...event, sequence: BigInt(3 + index) }]);
+  }
+  progress.stop();
+  expect(written.slice(2)).toEqual([
+    '  verify case 1/1 1x8x512x64 seed 1/1, kernel 0 %\n',
+    '  verify case 1/1 1x8x512x64 seed 1/1, kernel 25 %, about 1 min 30 s left\n',
+  ]);
+});
+
 test('unknown events are ignored', () => {
   const { written } = progressOf(false, [create(JobEventSchema, { sequence: 1n })]);
   expect(written).toEqual([]);

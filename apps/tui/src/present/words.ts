@@ -15,7 +15,7 @@ import {
 } from '@flashcore/shared/contract';
 import { formatCase, formatShape, recordedDtype } from '@flashcore/shared/kernels';
 import { EMULATOR_TIMES } from '@flashcore/shared/text';
-import { counted, formatNumber } from './numbers.ts';
+import { counted, formatElapsed, formatNumber } from './numbers.ts';
 import type { Role } from './roles.ts';
 
 export const PHASE_WORDS: Record<Phase, string> = {
@@ -75,11 +75,19 @@ export function outcomeWord(ended: { readonly outcome: Outcome; readonly summary
 /** A variant's parameters; empty for a kernel without parameters, whose label is "default". */
 export const variantWord = (label: string): string => (label === 'default' ? '' : label);
 
-/** The running step of a verification: "seed 3/5" of a case, or "probe 12/33". */
-export const runningText = ({ seedIndex, seedCount, probesDone, probeCount }: VerifyProgress): string =>
-  seedCount === 0
+/** The running step of a verification: "seed 3/5" of a case, perhaps with its long launch, or "probe 12/33". */
+export const runningText = (progress: VerifyProgress): string => {
+  const { seedIndex, seedCount, probesDone, probeCount } = progress;
+  return seedCount === 0
     ? `probe ${Math.min(probesDone + 1, probeCount)}/${probeCount}`
-    : `seed ${seedIndex + 1}/${seedCount}`;
+    : `seed ${seedIndex + 1}/${seedCount}${launchText(progress)}`;
+};
+
+function launchText({ blocksBegun, blocks, secondsLeft }: VerifyProgress): string {
+  if (blocks === 0n) return '';
+  const left = secondsLeft > 0 ? `, about ${formatElapsed(secondsLeft)} left` : '';
+  return `, kernel ${(100n * blocksBegun) / blocks} %${left}`;
+}
 
 /** A summary for people: "WRONG_RESULT: 3 of …" becomes "wrong result: 3 of …", without repeating the outcome. */
 export function summaryText({ summary, outcome }: Pick<Job, 'summary' | 'outcome'>): string {

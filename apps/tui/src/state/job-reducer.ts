@@ -90,7 +90,8 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
         build: payload.value,
       }));
     case 'verifyProgress': {
-      const { caseCount, seedIndex, seedCount, probesDone, probeCount } = payload.value;
+      const { caseCount, seedIndex, seedCount, probesDone, probeCount, blocksBegun, blocks } = payload.value;
+      const ofSeed = blocks > 0n ? Number(blocksBegun) / Number(blocks) : 0;
       // The runner runs the cheapest cases first, so progress counts finished cases instead of using the case's index.
       const next = withCurrentVariant(view, (variant) => ({
         ...variant,
@@ -99,7 +100,7 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
         probesDone,
       }));
       return withProgress(next, {
-        done: countEnded(next) + (seedCount > 0 ? seedIndex / seedCount : 0),
+        done: countEnded(next) + (seedCount > 0 ? (seedIndex + ofSeed) / seedCount : 0),
         steps: caseCount + probeCount,
       });
     }

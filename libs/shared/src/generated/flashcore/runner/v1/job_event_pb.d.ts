@@ -505,6 +505,27 @@ export declare type VerifyProgress = Message<"flashcore.runner.v1.VerifyProgress
    * @generated from field: int32 probe_count = 7;
    */
   probeCount: number;
+
+  /**
+   * Blocks of the case's launches that have begun, while long launches run on the emulator.
+   *
+   * @generated from field: int64 blocks_begun = 8;
+   */
+  blocksBegun: bigint;
+
+  /**
+   * Blocks of the case's launches; 0 if the device does not say how far they have come.
+   *
+   * @generated from field: int64 blocks = 9;
+   */
+  blocks: bigint;
+
+  /**
+   * Forecast of the seconds until the launches end; 0 if unknown.
+   *
+   * @generated from field: double seconds_left = 10;
+   */
+  secondsLeft: number;
 };
 
 /**
