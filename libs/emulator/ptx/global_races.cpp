@@ -223,6 +223,15 @@ void GlobalShadow::acquire(const Shadow& shadow, uint32_t m, const uint64_t* add
   for (; m; m &= m - 1) orders_.acquire(addresses[__builtin_ctz(m)], into);
 }
 
+namespace {
+
+/** False for a copy to shared memory: Shadow::follow_copies() looks for unwritten bytes when it has landed. */
+bool reads_at_once(const Shadow& shadow, const Ins* i, Access access) {
+  return access != Access::Read || !shadow.taint.copies(i);
+}
+
+}  // namespace
+
 void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access,
                           const uint64_t* addresses, Mark mark) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -243,11 +252,12 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
     const Touch now{mark | k, shadow.linear_block(), static_cast<uint32_t>(shadow.block().plan().launch)};
     for (unsigned done = 0; done < bytes; done += region->grain) {
       Cell& cell = region->cell(address + done - region->base);
-      const bool is_followed = access != Access::Write && !(access == Access::Read && shadow.taint.copies(i));
-      if (is_followed && !cell.writer.launch && !region->unwritten.empty() && region->is_unwritten(address + done))
+      if (access != Access::Write && !cell.writer.launch && !region->unwritten.empty() &&
+          region->is_unwritten(address + done) && reads_at_once(shadow, i, access))
         read_unwritten(w, i, k, address, done, std::min(region->grain, bytes - done), bytes);
       if (__builtin_expect(cell.has_unwritten, 0)) {
-        if (is_followed) read_left(w, i, k, *region, address, done, std::min(region->grain, bytes - done));
+        if (access != Access::Write && reads_at_once(shadow, i, access))
+          read_left(w, i, k, *region, address, done, std::min(region->grain, bytes - done));
         if (access != Access::Read) region->forget_left(address + done, address + done + region->grain);
         cell.has_unwritten = access == Access::Read;
       }

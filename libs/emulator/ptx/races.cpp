@@ -662,6 +662,17 @@ void Shadow::follow_copy(Warp& w, const Ins* i, unsigned lane, uint32_t to, uint
                                           [&](unsigned n, uint8_t origin) { taint.copy_to_shared(to + n, origin); });
 }
 
+void Shadow::follow_copies(Warp& w, const Ins* i, uint32_t m, const uint32_t* to, const uint64_t* from,
+                           const uint8_t* bytes) {
+  const Quiet* const found = quiet_at(from[__builtin_ctz(m)]);
+  const Quiet quiet = found ? *found : Quiet{};
+  for (; m; m &= m - 1) {
+    const auto k = static_cast<unsigned>(__builtin_ctz(m));
+    if (!bytes[k] || from[k] - quiet.base < quiet.end - quiet.base) continue;
+    follow_copy(w, i, k, to[k], from[k], bytes[k]);
+  }
+}
+
 /**
  * Finds an address that is computed from one array but is inside another. No other check finds it, because that memory
  * is valid.
@@ -958,18 +969,18 @@ void Shadow::global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
   GlobalShadow::instance().access(*this, w, i, m, bytes, access, addresses, mark(w, i));
 }
 
-bool Shadow::is_quiet(uint64_t address) {
-  if (is_early()) return false;
+const Shadow::Quiet* Shadow::quiet_at(uint64_t address) {
+  if (is_early()) return nullptr;
   GlobalShadow& shadow = GlobalShadow::instance();
   const uint64_t changes = shadow.changes();
   if (quiet_since_ != changes) quiet_.clear();
   quiet_since_ = changes;
   for (const Quiet& range : quiet_)
-    if (address - range.base < range.end - range.base) return true;
+    if (address - range.base < range.end - range.base) return &range;
   Quiet range{};
-  if (!shadow.find_written(address, &range.base, &range.end)) return false;
+  if (!shadow.find_written(address, &range.base, &range.end)) return nullptr;
   quiet_.push_back(range);
-  return true;
+  return &quiet_.back();
 }
 
 std::string Shadow::buffer_of(uint32_t byte, uint32_t* offset) const {

@@ -100,12 +100,14 @@ class Shadow {
   void written_from_outside(uint32_t offset, unsigned bytes);
   void global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint64_t* addresses);
   /** True if the ld.global.nc reads of the allocation around this address need not be recorded. */
-  bool is_quiet(uint64_t address);
+  bool is_quiet(uint64_t address) { return quiet_at(address) != nullptr; }
 
   /** A copy to device memory at `to` reads these bytes. An unwritten byte is a fault, unless `to` is a workspace. */
   void copied(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, uint64_t to = 0);
   /** A copy from device memory at `from` has landed. Its unwritten bytes stay unwritten here. */
   void follow_copy(Warp& w, const Ins* i, unsigned lane, uint32_t to, uint64_t from, unsigned bytes);
+  /** The same for the copies of these lanes. */
+  void follow_copies(Warp& w, const Ins* i, uint32_t m, const uint32_t* to, const uint64_t* from, const uint8_t* bytes);
   /**
    * A bulk copy or a wgmma accesses these bytes through the async proxy. Faults if no fence.proxy.async follows an
    * earlier store to them.
@@ -328,6 +330,8 @@ class Shadow {
   struct Quiet {
     uint64_t base, end;
   };
+  /** The allocation around this address, if it is quiet. */
+  const Quiet* quiet_at(uint64_t address);
   std::vector<Quiet> quiet_;
   uint64_t quiet_since_ = 0;
 };

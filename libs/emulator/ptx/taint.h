@@ -51,7 +51,7 @@ class Taint {
   const Fault& fault_of(uint8_t origin) const { return origins_[origin - 1u]; }
   /** True if what the instruction reads can be tracked. If not, an unwritten read is itself a fault. */
   bool carries(const Ins* i) const;
-  /** True if the instruction is a copy, for which Shadow::follow_copy() looks for unwritten bytes when it lands. */
+  /** True if the instruction is a copy, for which Shadow::follow_copies() looks for unwritten bytes when it lands. */
   bool copies(const Ins* i) const;
   /**
    * A lane reads or writes bytes of the block's local memory. Written bytes count as known unless step() decides

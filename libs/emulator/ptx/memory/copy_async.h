@@ -107,9 +107,7 @@ void land(BlockRun& block, Copy& copy, uint32_t done, uint32_t stamp = 0) {
   if (block.shadow) {
     Warp& w = block.warps()[copy.warp];
     block.shadow->copy_ends(w, copy.ins, done, copy.bytes, copy.to, stamp);
-    for (unsigned k = 0; k < LANES; ++k)
-      if ((done >> k & 1) && copy.source_bytes[k])
-        block.shadow->follow_copy(w, copy.ins, k, copy.to[k], copy.from[k], copy.source_bytes[k]);
+    block.shadow->follow_copies(w, copy.ins, done, copy.to, copy.from, copy.source_bytes);
   }
   copy.mask &= ~done;
 }
