@@ -194,6 +194,48 @@ test('the runner uses an edited reference.cpp and problem.yaml at once', { timeo
   expect(faTui('verify', './our_norm_kernel', ...CASE)).toMatchObject({ exitCode: 0 });
 });
 
+/** How the reference may end. A limit of its own keeps the test short; other problems have 20 s. */
+const HANGS = ['auto Y =', 'for (volatile int at = 0; at < 1;) {}\n  auto Y ='] as const;
+const LIMIT_S = 3;
+
+test('a job behind one whose reference hangs waits for no more than its limit', { timeout: LIMIT_MS }, async () => {
+  await using host = new Home();
+  const { address } = await host.startDaemon();
+  const remote = (...args: string[]): CommandResult => faTui(...args, '--seeds', '1', '--runner', address);
+  const shape = ['--shape', '1x1x64x64'];
+  // Compiles what the next two need.
+  expect(remote('verify', './our_norm_kernel', ...CASE)).toMatchObject({ exitCode: 0 });
+  expect(remote('verify', 'flashcore_v5', ...shape)).toMatchObject({ exitCode: 0 });
+  const detached = edited(join(problem, 'reference.cpp'), HANGS, () =>
+    edited(join(problem, 'problem.yaml'), ['{ op: own }', `{ op: own, limit_s: ${LIMIT_S} }`], () =>
+      remote('verify', './our_norm_kernel', ...CASE, '--detach'),
+    ),
+  );
+  const began = performance.now();
+  expect(remote('verify', 'flashcore_v5', ...shape)).toMatchObject({ exitCode: 0 });
+  expect((performance.now() - began) / 1000).toBeLessThan(60);
+  const { exitCode, stdout } = faTui('watch', jobOf(detached.stdout), '--runner', address);
+  expect([exitCode, stdout]).toEqual([
+    2,
+    expect.stringMatching(/gave .*\s+SIGKILL,\s+after\s+the\s+limit\s+of\s+3\s+s\s.*limit_s/s),
+  ]);
+});
+
+test('a wrong definition ends problem check as it ends verify, with 2', { timeout: LIMIT_MS }, () => {
+  const codes = () => [faTui('verify', './our_norm_kernel', ...CASE), faTui('problem', 'check', 'our_norm')];
+  const mistakes = [
+    ['problem.yaml', 'flops:', 'flop:', /problem\.yaml/],
+    ['cases.yaml', 'rows: 7', 'rows: 0', /cases\.yaml:\d+/],
+    ['reference.cpp', '* factor *', '* factr *', /factr/],
+    ['reference.cpp', 'auto Y =', 'throw 1;\n  auto Y =', /the reference of\s+our_norm gave 0 of/],
+  ] as const;
+  for (const [file, was, is, message] of mistakes)
+    edited(join(problem, file), [was, is], () => {
+      for (const { exitCode, stdout, stderr } of codes())
+        expect([exitCode, stdout + stderr]).toEqual([2, expect.stringMatching(message)]);
+    });
+});
+
 test('a missing reference and an impossible case are refused before a job exists', { timeout: LIMIT_MS }, () => {
   const refused = (message: RegExp): void => {
     const { exitCode, stdout, stderr } = faTui('verify', './our_norm_kernel');

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { FlashcoreError, UsageError } from '@flashcore/shared/contract';
+import { exitCodeOfError, FlashcoreError, UsageError } from '@flashcore/shared/contract';
 import { addProblemFolders, requireProblems } from '@flashcore/shared/kernels';
 import packageJson from '../package.json' with { type: 'json' };
 import { createLogger, type Logger } from './log.ts';
@@ -164,6 +164,8 @@ function requireDescriptors(): void {
 
 function exitCode(error: unknown): number {
   if (error instanceof GatewayUnreachable) return error.exitCode;
+  // A wrong problem ends check-problem with the status with which it ends a job.
+  if (error instanceof FlashcoreError) return exitCodeOfError(error.reason);
   return error instanceof UsageError ? EXIT_USAGE : EXIT_CANNOT_RUN;
 }
 

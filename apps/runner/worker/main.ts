@@ -20,6 +20,7 @@ import type { DrawRequest } from './messages/measuring.ts';
 import type { PrepareRequest } from './messages/verifying.ts';
 import { proceed, reporter, sendToParent } from './reporter.ts';
 import { drawInputs } from './verify/inputs.ts';
+import { ReferenceFailed } from './verify/own-reference.ts';
 import { ReferenceBook } from './verify/reference-book.ts';
 import { CandidateRun, POISONS, verifyCase } from './verify/verify-case.ts';
 
@@ -139,7 +140,11 @@ async function answer({ outputEnd, ...request }: SentRequest): Promise<void> {
       await sendToParent(whatEnded(await error.end));
       process.exit(EXIT_AFTER_FAULT);
     }
-    await sendToParent({ type: 'failed', message: errorText(error) });
+    await sendToParent({
+      type: 'failed',
+      message: errorText(error),
+      wrongDefinition: error instanceof ReferenceFailed,
+    });
   }
 }
 

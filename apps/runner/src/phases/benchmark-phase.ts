@@ -29,7 +29,7 @@ import { describe, histogram } from '@flashcore/shared/statistics';
 import { formatCount } from '@flashcore/shared/text';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { LatencyReport, TimingModeName } from '../../worker/messages/measuring.ts';
-import { describeOutcome } from '../workers/device-worker.ts';
+import { describeOutcome, reasonOfFailure } from '../workers/device-worker.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
 import { drawSeed } from '../spec/benchmark-protocol.ts';
 import { uniqueShapes } from '../spec/choose-shapes.ts';
@@ -354,11 +354,11 @@ async function measureShape(
   };
 }
 
-/** The reports; undefined if the kernel faulted. Errors: INTERNAL if the worker could not measure. */
+/** The reports; undefined if the kernel faulted. Errors: those of reasonOfFailure() if the worker could not measure. */
 function answerOf(outcome: WorkerOutcome<LatencyReport[]>, shape: Shape): LatencyReport[] | undefined {
   if (outcome.status === 'failed')
     throw new FlashcoreError(
-      'INTERNAL',
+      reasonOfFailure(outcome),
       { shape: formatShape(shape) },
       `The worker could not measure ${formatShape(shape)}: ${describeOutcome(outcome)}`,
     );

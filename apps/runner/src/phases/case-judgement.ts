@@ -18,6 +18,7 @@ import { findingOf } from '../findings/fault-findings.ts';
 import { areNamed, caseFindings } from '../findings/verify-findings.ts';
 import { memoryText } from '../spec/device-memory.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
+import { reasonOfFailure } from '../workers/device-worker.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
 
 export interface CaseRun {
@@ -39,7 +40,10 @@ interface JudgedCase {
   readonly device: Device;
 }
 
-/** Result and findings of a case's run. Errors: INTERNAL if the worker could not verify the case. */
+/**
+ * Result and findings of a case's run. Errors: INVALID_MANIFEST if the problem's own reference failed, INTERNAL if the
+ * worker could not verify the case for another reason.
+ */
 export function judge(outcome: WorkerOutcome<CaseReport>, judged: JudgedCase): CaseRun {
   const { shape, inputs, lastInput } = judged;
   if (outcome.status === 'done') {
@@ -49,7 +53,7 @@ export function judge(outcome: WorkerOutcome<CaseReport>, judged: JudgedCase): C
   }
   if (outcome.status === 'failed')
     throw new FlashcoreError(
-      'INTERNAL',
+      reasonOfFailure(outcome),
       { shape: formatShape(shape) },
       `The worker could not verify ${formatShape(shape)}: ${outcome.message}`,
     );

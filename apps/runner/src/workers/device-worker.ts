@@ -192,6 +192,12 @@ export class DeviceWorker {
   }
 }
 
+/** The reason of a request's failure that is no kernel's fault. */
+export const reasonOfFailure = ({
+  wrongDefinition,
+}: Extract<WorkerOutcome<unknown>, { status: 'failed' }>): 'INVALID_MANIFEST' | 'INTERNAL' =>
+  wrongDefinition ? 'INVALID_MANIFEST' : 'INTERNAL';
+
 /** An outcome other than `done`, in words. */
 export function describeOutcome(outcome: WorkerOutcome<unknown>): string {
   switch (outcome.status) {

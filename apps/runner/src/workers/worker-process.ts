@@ -25,10 +25,10 @@ export type WorkerOutcome<Value> =
   /** The process ended by itself. */
   | { status: 'crashed'; step: string; exitCode: number | null; signalName: string | null; lastWords: string }
   /**
-   * An error of the runner or the host, not of the kernel. The process was ended, because it still had the request's
-   * allocations.
+   * An error of the runner, the host or, with `wrongDefinition`, the problem's own reference; not of the kernel. The
+   * process was ended, because it still had the request's allocations.
    */
-  | { status: 'failed'; message: string };
+  | { status: 'failed'; message: string; wrongDefinition?: boolean | undefined };
 
 type Ending = WorkerOutcome<never> | { status: 'done'; value: unknown };
 
@@ -180,7 +180,11 @@ export class WorkerProcess {
         this.#crashed(message);
         return;
       case 'failed':
-        this.#finish('ended', { status: 'failed', message: message.message });
+        this.#finish('ended', {
+          status: 'failed',
+          message: message.message,
+          wrongDefinition: message.wrongDefinition,
+        });
         this.#kill();
         return;
     }

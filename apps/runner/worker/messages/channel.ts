@@ -66,8 +66,8 @@ export type WorkerReply =
   | { type: 'fault'; fault: CudaFault }
   /** The process with the candidate's code exited, or was killed because of its invalid messages. */
   | { type: 'crashed'; exitCode: number | null; signalName: string | null; problem?: string | undefined }
-  /** A fault of the runner or the host, not of the kernel. */
-  | { type: 'failed'; message: string };
+  /** A fault of the runner, the host or, with `wrongDefinition`, the problem's own reference; not of the kernel. */
+  | { type: 'failed'; message: string; wrongDefinition?: boolean };
 
 /** Answers a turn. */
 export interface Proceed {

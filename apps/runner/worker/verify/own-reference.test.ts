@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
 import type { ProblemCase } from '@flashcore/shared/kernels';
-import { endReference, ownReference } from './own-reference.ts';
+import { endReference, limitOf, ownReference } from './own-reference.ts';
 
 const CASE: ProblemCase = {
   problem: 'doubled',
@@ -102,6 +102,22 @@ test.each([
   ['writes too much to stderr', `${READ}; head -c 100000 /dev/zero | tr "\\0" x >&2; exit 1`, /: x{4096}; correct it/],
 ])('ownReference() throws when a reference %s', async (_, script, message) => {
   await expect(asked(script)).rejects.toThrow(message);
+});
+
+test('ownReference() ends a reference that hangs, at the limit that its problem declares', async () => {
+  const hangs = ownReference(
+    { ...SHELL, args: ['-c', UNTIL_END] },
+    { ...CASE, referenceLimitS: 1 },
+    { X: new Uint16Array(2) },
+  );
+  await expect(hangs).rejects.toThrow(
+    /gave 0 of 16 bytes and ended with SIGKILL, after the limit of 1 s \(limit_s under reference in problem.yaml/,
+  );
+});
+
+test('limitOf() grows with the case, up to two minutes', () => {
+  const limits = [CASE, { ...CASE, flops: 1e9, bytes: 2e6 }, { ...CASE, flops: 2 * 2048 ** 3 }].map(limitOf);
+  expect(limits).toEqual([21, 42, 120]);
 });
 
 test('ownReference() throws when the program does not exist', async () => {

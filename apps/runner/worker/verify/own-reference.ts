@@ -11,7 +11,12 @@ const NAME_BYTES = 32;
 const DOUBLE_BYTES = 8;
 const NEWLINE = 10;
 const MOST_ERROR_BYTES = 4096;
-const LIMIT_MS = 120_000;
+/** Limits of a case in seconds, for problems that declare none: a device waits while a reference hangs. */
+const START_S = 20; // Python loads PyTorch in two seconds, and on a busy host in ten
+const MOST_S = 120;
+/** Rates that a plain loop over flashcore_reference.h's views exceeds several times, also on a busy host. */
+const FLOPS_PER_S = 5e7;
+const BYTES_PER_S = 1e6;
 /** How long a process without cases is kept. Loading PyTorch takes seconds, and a process with it has 200 MB. */
 const IDLE_MS = 10_000;
 
@@ -34,6 +39,10 @@ export function ownReference(executor: Executor, computed: ProblemCase, inputs: 
   }
   return kept.process.answers(computed, inputs);
 }
+
+/** How long a reference may take for a case: as the problem says, or in proportion to the case's work and size. */
+export const limitOf = ({ referenceLimitS, flops, bytes }: ProblemCase): number =>
+  referenceLimitS ?? Math.min(MOST_S, Math.ceil(START_S + flops / FLOPS_PER_S + bytes / BYTES_PER_S));
 
 /** Ends the kept process. Until then this process cannot end by itself. */
 export function endReference(): void {
@@ -80,11 +89,12 @@ class ReferenceProcess {
     this.#got = 0;
     this.#said = '';
     const answered = new Promise<undefined>((resolve) => (this.#answered = () => resolve(undefined)));
+    const limitS = limitOf(computed);
     let late = '';
     const limit = setTimeout(() => {
-      late = `, after the limit of ${LIMIT_MS / 1000} s`;
+      late = `, after the limit of ${limitS} s (limit_s under reference in problem.yaml sets another)`;
       this.#child.kill('SIGKILL');
-    }, LIMIT_MS);
+    }, limitS * 1000);
     for (const part of messageOf(computed, inputs)) this.#child.stdin.write(part);
     const end = await Promise.race([answered, this.#closed]);
     clearTimeout(limit);

@@ -13,7 +13,7 @@ export interface CheckProblemOptions {
   readonly anyReference?: boolean;
 }
 
-/** Exit codes of flashcore-runner check-problem for a refused problem and for a wrong command line. */
+/** Exit codes of flashcore-runner check-problem: a mutant survives, and a wrong definition or command line. */
 const REFUSED = 1;
 const USAGE = 2;
 
@@ -45,7 +45,7 @@ export async function checkProblem(
     stdout,
   });
   if (status === USAGE)
-    throw new UsageError('flashcore-runner check-problem refused the command line, as it says above');
+    throw new UsageError('flashcore-runner check-problem refused the problem or the command line, as it says above');
   if (status === REFUSED) return ExitCode.FAILED;
   return status === 0 ? ExitCode.PASSED : ExitCode.RUNNER_CANNOT;
 }

@@ -221,6 +221,8 @@ export interface ProblemCase {
   readonly problem: string;
   readonly operation: Operation;
   readonly operands: Operands;
+  /** Seconds that the problem gives its own reference for a case; undefined if it does not say. */
+  readonly referenceLimitS?: number | undefined;
   /** The kernel's dtype, for all tensors without one of their own. */
   readonly dtype: TensorDtype;
   /** All axes and attributes. */
@@ -266,6 +268,7 @@ export function problemCase(
     problem: problem.id,
     operation: problem.operation,
     operands: problem.operands,
+    ...(problem.referenceLimitS !== undefined && { referenceLimitS: problem.referenceLimitS }),
     dtype,
     values,
     tensors,

@@ -166,6 +166,8 @@ export function readOperands(
   if (base2 && op !== 'merge' && (op !== 'attention' || !operands.lse))
     fault(['reference', 'lse_base'], 'it is the base of lse, an output of attention: name that, or leave it out');
   const read: Operands = { operands, tables, ...(base2 && { lseBase2: true }) };
+  if (reference.limit_s !== undefined && op !== 'own')
+    fault(['reference', 'limit_s'], 'it is the limit of a reference of its own: leave it out');
   const named = [...Object.keys(operands), ...Object.keys(tables)];
   if (op === 'own') {
     for (const name of named) fault(['reference', name], 'a reference of its own reads tensors by name: leave it out');

@@ -99,6 +99,9 @@ const tensor = strict({
 const OPERATIONS = ['attention', 'attention_backward', 'merge', 'own'] as const;
 export type Operation = (typeof OPERATIONS)[number];
 
+/** The longest limit that a problem can give its own reference, in seconds; the device waits meanwhile. */
+const MOST_REFERENCE_S = 300;
+
 /** Tensors of the built-in operations, with the names of kernels/reference/attention_reference.h. */
 export const OPERANDS = [
   'q',
@@ -254,6 +257,7 @@ export const problemSchema = strict({
     ...byName(OPERANDS, operand),
     ...byName(TABLES, name),
     lse_base: z.literal(2, { error: (issue) => wanted('2, or no key for base e', issue.input) }).optional(),
+    limit_s: integer(1, MOST_REFERENCE_S).optional(),
   }),
   work: strict({ flops: expression, bytes: expression.optional() }),
   baselines: listOf(oneOf(BASELINES), BASELINES.length).default([]),

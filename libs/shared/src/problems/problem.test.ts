@@ -120,6 +120,7 @@ test.each([
     'reference.op',
     /wanted one of attention, attention_backward, merge, own, found "attentoin".*attention/,
   ],
+  ['op: own', 'op: own, limit_s: 0', 17, 'reference.limit_s', /wanted an integer of 1 to 300, found 0/],
   ['* (transposed ? 2', '* (transpose ? 2', 18, 'work.flops', /unknown axis "transpose"/],
   ['"K % 8 == 0"', '"K % 8 = 0"', 12, 'require[0].require', /equality is ==/],
   ['  G: { about', '  mean: { about', 10, 'attributes.mean', /name "mean" is taken by axes: choose another/],

@@ -45,6 +45,8 @@ export interface Problem {
   readonly operation: Operation;
   /** Tensors of the operation. */
   readonly operands: Operands;
+  /** Seconds that the problem's own reference may take for a case; undefined: as many as the case's size suggests. */
+  readonly referenceLimitS?: number | undefined;
   /** Floating-point operations of a case, as an expression over axes and attributes. */
   readonly flops: Expression;
   /** Minimum traffic with device memory, over axes, attributes and DTYPE_SIZE; undefined: every tensor once. */
@@ -221,6 +223,7 @@ class ProblemCompiler {
       mutants: readMutants(this.#raw, this.#mutantReader(names)),
       operation: raw.reference.op,
       operands: readOperands(this.#raw, (key, message) => this.#fault(key, message)),
+      ...(raw.reference.limit_s !== undefined && { referenceLimitS: raw.reference.limit_s }),
       flops: this.#parse(raw.work.flops, ['work', 'flops'], names),
       bytes:
         raw.work.bytes === undefined
