@@ -193,3 +193,20 @@ test('a problem whose tolerance rejects a correct answer is refused', () => {
     'a right answer is called wrong on a, normal: widen the tolerance `parity` in cases.yaml',
   ]);
 });
+
+test('a distribution on which the right answer is beyond the dtype is refused', { timeout: MINUTES_MS }, async () => {
+  const problem = { ...installedProblem('attention_backward'), mutants: [], symmetries: [] };
+  // Gradients of scores are sums of 32 products of V and dO.
+  const cases = CASES.replace('v: normal, about', 'v: normal, value_scale: 8000, about').replace(
+    'wide:',
+    'key_gradient:',
+  );
+  const found = await checkProblem(problem, parseCases(cases, 'cases.yaml', problem), {
+    reference: loadReference(await buildTools().libraries.reference({ signal: new AbortController().signal })),
+    ...{ dtype: 'fp16', tolerance: 'parity', seed: 'c0ffee', judgeRounding: true },
+  });
+  const { wronged } = found.groups[0]!;
+  expect(refusals({ ...FINE, groups: [{ ...FINE.groups[0]!, wronged }] })).toEqual([
+    "the right dQ exceeds fp16's range on 2x2x33x32, normal: draw smaller inputs there (value_scale in cases.yaml), or leave the distribution out",
+  ]);
+});

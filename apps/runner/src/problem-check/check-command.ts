@@ -187,9 +187,10 @@ export function refusals(check: ProblemCheck): string[] {
   const ofSymmetries = check.symmetries.flatMap(refusalOfSymmetry);
   if (mutants.length === 0) return [`${problem} has no mutants: add \`mutants\` to problem.yaml`, ...ofSymmetries];
   const wronged = groups.flatMap((group) =>
-    group.wronged.map(
-      (at) =>
-        `a right answer is called wrong on ${at.case}, ${at.distribution}: widen the tolerance \`${tolerance}\` in cases.yaml`,
+    group.wronged.map(({ case: of, distribution, beyond }) =>
+      beyond
+        ? `the right ${beyond.output} exceeds ${beyond.dtype}'s range on ${of}, ${distribution}: draw smaller inputs there (value_scale in cases.yaml), or leave the distribution out`
+        : `a right answer is called wrong on ${of}, ${distribution}: widen the tolerance \`${tolerance}\` in cases.yaml`,
     ),
   );
   const ofMutants = mutants.flatMap(({ name, place = name }, index) => {

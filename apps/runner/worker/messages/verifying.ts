@@ -178,6 +178,14 @@ export interface CheckProblemJob {
 /** `same` means that the mutated answer has the same bits as the right one. */
 export type MutantCell = 'found' | 'missed' | 'same';
 
+/** Where a right answer, rounded to the dtype, is judged wrong. */
+export interface WrongedAnswer {
+  case: string;
+  distribution: string;
+  /** The output in which it exceeds the largest number of the dtype; undefined if it fits. */
+  beyond?: { output: string; dtype: TensorDtype } | undefined;
+}
+
 /** Cases and distributions that are combined with each other. */
 export interface CheckedGroup {
   name: 'parity' | 'probes';
@@ -185,8 +193,7 @@ export interface CheckedGroup {
   distributions: string[];
   /** Indexed by mutant, case and distribution. */
   cells: MutantCell[][][];
-  /** Right answers, rounded to the dtype, that were judged wrong. */
-  wronged: { case: string; distribution: string }[];
+  wronged: WrongedAnswer[];
 }
 
 /** A symmetry of problem.yaml. */

@@ -20,7 +20,7 @@ import {
 import { entryOf } from '@flashcore/shared/text';
 import type { Answers, Reference } from '../driver/reference.ts';
 import { outputsOf, tensorOf, type TensorsByName } from '../driver/tensor-bits.ts';
-import type { CheckedGroup, CheckProblemJob, MutantCell, ProblemCheck } from '../messages/verifying.ts';
+import type { CheckedGroup, CheckProblemJob, MutantCell, ProblemCheck, WrongedAnswer } from '../messages/verifying.ts';
 import { drawInputs } from './inputs.ts';
 import {
   answersOf,
@@ -74,8 +74,8 @@ export async function checkProblem(problem: Problem, cases: Cases, options: Chec
       for (const rows of group.cells) rows.push([]);
       for (const rule of distributions) {
         const judge = new CaseJudge(problem, { values: valuesOf(shape), rule, limits, options });
-        if (!(await judge.takesRightAnswer()))
-          group.wronged.push({ case: group.cases[index]!, distribution: rule.name });
+        const wronged = await judge.wrongedAnswer();
+        if (wronged) group.wronged.push({ case: group.cases[index]!, distribution: rule.name, ...wronged });
         for (const [at, mutant] of mutants.entries()) group.cells[at]!.at(-1)!.push(await judge.cellOf(mutant));
       }
     }
@@ -136,9 +136,12 @@ class CaseJudge {
     this.#of = of;
   }
 
-  async takesRightAnswer(): Promise<boolean> {
+  /** Set if the judge calls the right answer wrong. */
+  async wrongedAnswer(): Promise<Pick<WrongedAnswer, 'beyond'> | undefined> {
     const right = await this.#right('');
-    return !this.#isFound(right, right.outputs);
+    if (!this.#isFound(right, right.outputs)) return undefined;
+    const beyond = outputsOf(right.kind).find(({ name, dtype }) => isBeyond(right.answers.get(name)!.want, dtype));
+    return { beyond: beyond && { output: beyond.name, dtype: beyond.dtype } };
   }
 
   async cellOf(mutant: ProblemMutant): Promise<MutantCell> {
@@ -190,6 +193,9 @@ class CaseJudge {
     return judgeOutputs(reference, tensors, { outputs, answers, comparisons, roundingLimit, limits }).some(isWrong);
   }
 }
+
+const isBeyond = (want: Float64Array, dtype: TensorDtype): boolean =>
+  want.some((value) => Number.isFinite(value) && Math.abs(value) > DTYPES[dtype].format.largest);
 
 const roundedOutputs = (kind: ProblemCase, answers: Answers): TensorsByName =>
   Object.fromEntries(
