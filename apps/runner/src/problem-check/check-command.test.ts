@@ -3,10 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import {
+  casesSource,
   installedProblem,
   parseCases,
   parseExpression,
   parseProblem,
+  shapeOf,
   type Problem,
   type ProblemMutant,
 } from '@flashcore/shared/kernels';
@@ -90,6 +92,39 @@ test('a mutant that no case finds, or that changes nothing, is refused', { timeo
   expect(refusals(found)).toEqual([]);
   expect(matrixLines(found)).toEqual(['', 'a normal', 'parity   case       a', 'mistake  2x2x33x32  x']);
 });
+
+const LENGTHS = [1, 2, 4, 8, 16, 32, 64, 128].map((each) => each * 1024);
+
+test.each(inFull(['bf16', 'fp16'] as const, (dtype) => dtype === 'bf16'))(
+  'decode without its last page is wrong at every length from 1k to 131k: %s',
+  { timeout: MINUTES_MS },
+  async (dtype) => {
+    const installed = installedProblem('attention_decode_paged');
+    const mutants = installed.mutants.filter(({ name }) => name === 'last_page_left_out');
+    const { text, path } = casesSource(installed);
+    const cases = parseCases(text, path, installed);
+    const shapes = [16, 64].flatMap((page) =>
+      LENGTHS.map((Skv) => shapeOf({ B: 1, H: 8, Hkv: 1, S: 1, Skv, page, D: 64 })),
+    );
+    const reference = loadReference(await buildTools().libraries.reference({ signal: new AbortController().signal }));
+    const judged = (judgeRounding: boolean): Promise<ProblemCheck> =>
+      checkProblem(
+        { ...installed, mutants, symmetries: [] },
+        {
+          ...cases,
+          distributions: { normal: cases.distributions['normal']! },
+          sets: { ...cases.sets, parity: shapes },
+          probes: { ...cases.probes, shapes: [] },
+        },
+        { reference, dtype, tolerance: 'parity', seed: 'c0ffee', judgeRounding },
+      );
+    const [all] = (await judged(true)).groups;
+    expect(all).toMatchObject({ wronged: [], cells: [shapes.map(() => ['found'])] });
+    const [byTolerance] = (await judged(false)).groups;
+    // By the tolerance alone, zeros or half of the keys would pass for a mean of so many values.
+    expect(byTolerance!.cells[0]!.at(-1)).toEqual(['missed']);
+  },
+);
 
 test('a mutant that cannot change anything in the dtype is left out by its name', { timeout: MINUTES_MS }, async () => {
   expect(await checked({ kind: 'clamp', tensor: 'K', value: 1e300 })).toMatchObject({
