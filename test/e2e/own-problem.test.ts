@@ -221,6 +221,31 @@ test('a job behind one whose reference hangs waits for no more than its limit', 
   ]);
 });
 
+const HOSTILE: [what: string, code: string, said: RegExp][] = [
+  ['prints', 'std::printf("hello");', /prints "hello"/],
+  ['returns too little', 'if (c.has_output("Y")) return;', /set 0\s+of\s+320\s+elements\s+of\s+Y/],
+  ['forks', 'if (fork() == 0) sleep(100);', /must\s+start\s+no\s+other\s+process/],
+  ['reads /etc/passwd', 'if (!std::ifstream("/etc/passwd").good()) throw 1;', /instance of 'int'/],
+];
+
+test.skipIf(missing('bubblewrap')).each(HOSTILE)(
+  'a reference that %s is refused, and the runner goes on',
+  { timeout: LIMIT_MS },
+  (_, code, said) => {
+    const file = join(problem, 'reference.cpp');
+    const refused = edited(file, ['#include', '#include <fstream>\n#include <unistd.h>\n#include'], () =>
+      edited(file, ['auto Y =', `${code}\n  auto Y =`], () =>
+        edited(join(problem, 'problem.yaml'), ['{ op: own }', `{ op: own, limit_s: ${LIMIT_S} }`], () =>
+          faTui('verify', './our_norm_kernel', ...CASE, '--seeds', '1'),
+        ),
+      ),
+    );
+    expect([refused.exitCode, refused.stdout]).toEqual([2, expect.stringMatching(said)]);
+    expect(refused.stdout).not.toContain('root:');
+    expect(faTui('verify', './our_norm_kernel', ...CASE, '--seeds', '1')).toMatchObject({ exitCode: 0 });
+  },
+);
+
 test('a wrong definition ends problem check as it ends verify, with 2', { timeout: LIMIT_MS }, () => {
   const codes = () => [faTui('verify', './our_norm_kernel', ...CASE), faTui('problem', 'check', 'our_norm')];
   const mistakes = [
