@@ -102,11 +102,35 @@ def read_case(torch, value_count):
         if is_output:
             outputs[name] = dims
             continue
+        if FORMATS[dtype] in SMALL_FLOATS:
+            bits = torch.frombuffer(read_all(math.prod(dims)), dtype=torch.uint8).reshape(dims)
+            inputs[name] = torch.tensor(small_floats(FORMATS[dtype]), dtype=torch.float64)[bits.long()]
+            continue
         form = getattr(torch, FORMATS[dtype])
         size = math.prod(dims) * torch.empty(0, dtype=form).element_size()
         tensor = torch.frombuffer(read_all(size), dtype=form).reshape(dims)
         inputs[name] = tensor.long() if FORMATS[dtype] == "int32" else tensor.double()
     return Case(values, inputs, outputs)
+
+
+# Bits of the mantissa, bias of the exponent, and whether there are infinities. PyTorch has fp8 from 2.1 on.
+SMALL_FLOATS = {"float8_e4m3fn": (3, 7, False), "float8_e5m2": (2, 15, True)}
+
+
+def small_floats(name):
+    """The number of each byte."""
+    mantissa_bits, bias, has_infinities = SMALL_FLOATS[name]
+    steps = 1 << mantissa_bits
+    values = []
+    for bits in range(128):
+        exponent, step = bits >> mantissa_bits, bits % steps
+        value = math.ldexp(step + (steps if exponent else 0), max(exponent, 1) - bias - mantissa_bits)
+        if has_infinities and bits >= 124:
+            value = math.inf if step == 0 else math.nan
+        elif bits == 127:
+            value = math.nan
+        values.append(value)
+    return values + [-value for value in values]
 
 
 def run(path):

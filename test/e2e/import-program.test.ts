@@ -156,6 +156,23 @@ const WORKLOADS = [3, 40].map((batch) =>
   JSON.stringify({ axes: { batch }, inputs: { eps: { type: 'scalar', value: 1e-5 } } }),
 );
 
+/** A product with weights in 8 bits and a scale for each row of them. */
+const EIGHT_BITS = {
+  name: 'scaled_matmul',
+  axes: { M: { type: 'var' }, N: { type: 'const', value: 24 }, K: { type: 'const', value: 40 } },
+  inputs: {
+    a: { shape: ['M', 'K'], dtype: 'float8_e4m3fn' },
+    b: { shape: ['N', 'K'], dtype: 'float8_e5m2' },
+    scale: { shape: ['N'], dtype: 'float32' },
+  },
+  outputs: { c: { shape: ['M', 'N'], dtype: 'bfloat16' } },
+  reference: `import torch
+def run(a, b, scale):
+    weights = b.to(torch.float32) * scale[:, None]
+    return (a.to(torch.float32) @ weights.T).to(torch.bfloat16)
+`,
+};
+
 const able = !missing('python3-torch') && !missing('bubblewrap');
 const faTui = (...args: string[]) => home.faTui(args, { cwd: repository, timeoutMs: LIMIT_MS });
 
@@ -216,8 +233,14 @@ test.skipIf(!able)(
     mkdirSync(join(source, 'L1/row_norm'), { recursive: true });
     writeFileSync(join(source, 'L1/row_norm/definition.json'), JSON.stringify(DEFINITION));
     writeFileSync(join(source, 'L1/row_norm/workload.jsonl'), WORKLOADS.join('\n'));
+    mkdirSync(join(source, 'L1/scaled_matmul'), { recursive: true });
+    writeFileSync(join(source, 'L1/scaled_matmul/definition.json'), JSON.stringify(EIGHT_BITS));
+    writeFileSync(
+      join(source, 'L1/scaled_matmul/workload.jsonl'),
+      [5, 32].map((M) => JSON.stringify({ axes: { M }, inputs: {} })).join('\n'),
+    );
     // A second try of this test finds the first try's folders.
-    for (const id of ['set_scale', 'l1_row_norm'])
+    for (const id of ['set_scale', 'l1_row_norm', 'l1_scaled_matmul'])
       rmSync(join(repository, 'problems', id), { recursive: true, force: true });
     const imported = (form: string) => {
       const { stdout, stderr } = faTui('problem', 'import', source, '--from', form, '--to', 'problems', '--json');
@@ -234,6 +257,7 @@ test.skipIf(!able)(
     }
     expect(imported('sol-execbench').map(({ file, reason }) => [file, reason])).toEqual([
       ['L1/row_norm/definition.json', undefined],
+      ['L1/scaled_matmul/definition.json', undefined],
     ]);
     expect(existsSync(outside)).toBe(false);
     const textOf = (id: string) => readFileSync(join(repository, 'problems', id, 'problem.yaml'), 'utf8');
@@ -244,6 +268,7 @@ test.skipIf(!able)(
     for (const [id, dtype] of [
       ['set_scale', 'fp32'],
       ['l1_row_norm', 'bf16'],
+      ['l1_scaled_matmul', 'e4m3'],
     ] as const) {
       const env = { FLASHCORE_PROBLEMS: join(repository, 'problems') };
       const args = ['problem', 'check', id, '--dtype', dtype];

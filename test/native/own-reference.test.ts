@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { smallValues } from '@flashcore/shared/kernels';
-import { temporaryFolder } from '@flashcore/shared/testing';
+import { missing, temporaryFolder } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ROOT } from '../support/home.ts';
 
@@ -49,6 +49,20 @@ test('a reference reads every number of an 8-bit dtype exactly', () => {
   const said = execFileSync(program, { encoding: 'utf8' }).trim().split(' ');
   const numbers = said.map((text) => Number(text.replace('inf', 'Infinity').replace(/-?nan/, 'NaN')));
   expect(numbers).toEqual((['e4m3', 'e5m2', 'int8'] as const).flatMap((dtype) => [...smallValues(dtype)]));
+});
+
+test.skipIf(missing('python3'))('a reference in Python reads every number of fp8 exactly', () => {
+  const said = execFileSync('python3', [
+    '-c',
+    'import sys; sys.path.insert(0, sys.argv[1]); from python_reference import small_floats; print(*(repr(each) for name in ("float8_e4m3fn", "float8_e5m2") for each in small_floats(name)))',
+    INCLUDE,
+  ]);
+  const numbers = said
+    .toString()
+    .trim()
+    .split(' ')
+    .map((text) => Number(text.replace('inf', 'Infinity').replace('nan', 'NaN')));
+  expect(numbers).toEqual((['e4m3', 'e5m2'] as const).flatMap((dtype) => [...smallValues(dtype)]));
 });
 
 /** The bodies of references of an output Y with two elements. The program below takes the number of a body. */

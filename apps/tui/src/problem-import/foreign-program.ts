@@ -2,6 +2,7 @@
 import { lstatSync } from 'node:fs';
 import path from 'node:path';
 import { readForeignText } from '@flashcore/shared/files';
+import type { TensorDtype } from '@flashcore/shared/kernels';
 import { plainLine } from '@flashcore/shared/text';
 import { NotImportable } from './attention-forms.ts';
 import type { DescribedProgram } from './described-program.ts';
@@ -30,7 +31,7 @@ export interface ForeignProgram {
 export interface Declared {
   readonly outputs: readonly string[];
   /** Dtypes by tensor name. */
-  readonly dtypes: Readonly<Record<string, 'fp16' | 'bf16' | 'fp32'>>;
+  readonly dtypes: Readonly<Record<string, TensorDtype>>;
 }
 
 interface ProgramCall {

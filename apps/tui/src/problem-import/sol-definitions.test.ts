@@ -104,6 +104,24 @@ test("a described definition becomes a problem with the definition's names and d
   expect(textOf('reference.py')).toContain('arguments={"x": None, "weight": None, "eps": 0.00001},');
 });
 
+test('inputs of 8 bits keep their dtypes, and the first one is the dtype of kernels', async () => {
+  const inputs = {
+    ...DEFINITION.inputs,
+    x: { shape: ['twice', 'width'], dtype: 'float8_e4m3fn' },
+    weight: { shape: ['width'], dtype: 'float8_e5m2' },
+  };
+  const { results } = await imported(setOf({ ...DEFINITION, inputs }));
+  expect(results).toEqual([expect.objectContaining({ dtype: 'e4m3' })]);
+  const text = readFileSync(path.join(results[0]!.folder!, 'problem.yaml'), 'utf8');
+  const { tensors } = parseProblem(text, 'problem.yaml');
+  expect(tensors.map(({ name, dtypes, ownDtype }) => [name, ownDtype ?? dtypes])).toEqual([
+    ['x', ['e4m3']],
+    ['weight', 'e5m2'],
+    ['y', 'bf16'],
+    ['size', 'fp32'],
+  ]);
+});
+
 const withAxis = (axis: unknown) => ({ ...DEFINITION, axes: { ...DEFINITION.axes, twice: axis } });
 const withInput = (input: unknown) => ({ ...DEFINITION, inputs: { ...DEFINITION.inputs, weight: input } });
 
@@ -111,9 +129,14 @@ test.each([
   [
     'an integer input',
     withInput({ shape: ['width'], dtype: 'int32' }),
-    /inputs\.weight\.dtype: wanted float16, bfloat16, float32, found int32/,
+    /inputs\.weight\.dtype: wanted float16, bfloat16, float32, float8_e4m3fn, float8_e5m2, found int32/,
   ],
-  ['an 8-bit input', withInput({ shape: ['width'], dtype: 'float8_e4m3fn' }), /inputs\.weight\.dtype/],
+  ['a 4-bit input', withInput({ shape: ['width'], dtype: 'float4_e2m1' }), /inputs\.weight\.dtype/],
+  [
+    'an 8-bit output',
+    { ...DEFINITION, outputs: { ...DEFINITION.outputs, y: { shape: ['twice', 'width'], dtype: 'float8_e4m3fn' } } },
+    /outputs\.y\.dtype: wanted float16, bfloat16, float32, found float8_e4m3fn/,
+  ],
   ['an unknown dtype', withInput({ shape: ['width'], dtype: 'float33' }), /inputs\.weight\.dtype: wanted one of/],
   [
     'a tensor without dimensions',

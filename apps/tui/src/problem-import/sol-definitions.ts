@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { HAND_WRITTEN_BYTES, readForeignText } from '@flashcore/shared/files';
+import type { TensorDtype } from '@flashcore/shared/kernels';
 import { entryOf, plainLine } from '@flashcore/shared/text';
 import { DTYPES, NotImportable } from './attention-forms.ts';
 import { parseBareWorkloads, parseDefinition, type Definition, type Workload } from './definition.ts';
@@ -89,17 +90,21 @@ function programOf(definition: Definition, workloads: readonly Bare[]): ForeignP
 const variableAxes = ({ axes, expressions }: Definition): string[] =>
   Object.keys(axes).filter((name) => entryOf(axes, name) === undefined && entryOf(expressions, name) === undefined);
 
-/** Dtypes of all tensors. Errors: NotImportable for a dtype that this program cannot draw. */
+/** An output of 8 bits has a coarser rounding than the mistakes that imported problems must find. */
+const INPUT_DTYPES: Readonly<Record<string, TensorDtype>> = { ...DTYPES, float8_e4m3fn: 'e4m3', float8_e5m2: 'e5m2' };
+
+/** Dtypes of all tensors. Errors: NotImportable for a dtype that this program cannot draw or judge. */
 function dtypesOf({ inputs, outputs }: Definition): Declared['dtypes'] {
-  const found: [string, 'fp16' | 'bf16' | 'fp32'][] = [];
+  const found: [string, TensorDtype][] = [];
   for (const [group, tensors] of Object.entries({ inputs, outputs }))
     for (const [name, { shape, dtype, optional }] of Object.entries(tensors)) {
       if (optional) throw new NotImportable(`${group}.${name}.optional: no tensor of a problem here can be absent`);
       if (shape === null && group === 'inputs') continue;
-      const known = entryOf(DTYPES, dtype);
+      const takes = group === 'inputs' ? INPUT_DTYPES : DTYPES;
+      const known = entryOf(takes, dtype);
       if (known === undefined)
         throw new NotImportable(
-          `${group}.${name}.dtype: wanted ${Object.keys(DTYPES).join(', ')}, found ${dtype}: nothing here draws or judges others`,
+          `${group}.${name}.dtype: wanted ${Object.keys(takes).join(', ')}, found ${dtype}: nothing here draws or judges others`,
         );
       if (shape === null || (shape.length === 0 && group === 'inputs'))
         throw new NotImportable(`${group}.${name}.shape: wanted at least one axis`);
