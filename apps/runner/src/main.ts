@@ -36,7 +36,10 @@ const LEAST_DESCRIPTORS = 96;
 // Every file that the runner makes is private to its user, in any folder.
 process.umask(0o077);
 
-/** The daemon: serves until SIGTERM or SIGINT and exits with 0; 2 for a wrong command line, 3 when it can't run. */
+/**
+ * The daemon: serves until SIGTERM or SIGINT and exits with 0; 2 for a wrong command line or problem, 3 when it cannot
+ * run.
+ */
 async function main(): Promise<void> {
   const { version } = packageJson;
   const mainFile = fileURLToPath(import.meta.url);
