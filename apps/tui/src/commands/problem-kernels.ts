@@ -35,8 +35,9 @@ interface ProblemKernel {
 }
 
 /**
- * The kernels of a problem, the simplest first: sources that include no other file come before those that do, and short
- * sources before long ones. Kernels that cannot be read are left out, so that one of them hides no others.
+ * The kernels of a problem, the simplest first: sources that include no other file come before those that do, and what
+ * has little text, in all files that it includes, before what has much. Kernels that cannot be read are left out, so
+ * that one of them hides no others.
  */
 export async function kernelsOfProblem(problem: string): Promise<ProblemKernel[]> {
   const parents = [findProject(process.cwd())?.kernels, exampleKernels(), runnerKernels()];
@@ -54,10 +55,22 @@ export async function kernelsOfProblem(problem: string): Promise<ProblemKernel[]
       return { id: manifest?.id ?? '', folder, source: source ?? '' };
     }),
   );
-  const includes = ({ source }: ProblemKernel): number => Number(/^\s*#include "/m.test(source));
   return kernels
     .filter(({ source }) => source !== '')
-    .toSorted((a, b) => includes(a) - includes(b) || a.source.length - b.source.length);
+    .map((kernel) => ({ kernel, size: sizeOf(kernel), includes: Number(includesOf(kernel.source).length > 0) }))
+    .toSorted((a, b) => a.includes - b.includes || a.size - b.size)
+    .map(({ kernel }) => kernel);
+}
+
+const includesOf = (text: string): string[] => [...text.matchAll(/^\s*#include "([^"]+)"/gm)].map(([, name]) => name!);
+
+/** Characters of a kernel's source and of the files that it includes from its folder or from the kernels' folder. */
+function sizeOf({ folder, source }: ProblemKernel): number {
+  const texts = new Map([['', source]]);
+  for (const text of texts.values())
+    for (const name of includesOf(text).filter((each) => !texts.has(each)))
+      texts.set(name, readableText(path.join(folder, name)) ?? readableText(path.join(runnerKernels(), name)) ?? '');
+  return [...texts.values()].reduce((sum, text) => sum + text.length, 0);
 }
 
 /**
