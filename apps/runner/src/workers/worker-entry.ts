@@ -120,12 +120,15 @@ export interface ReferenceProcess
 }
 
 /** The process that runs a problem's own reference: it sees the system and the paths in `readable`. */
-export const boxedReference = (box: Box, { name, ...reference }: ReferenceProcess): Promise<Executor> =>
-  boxedProcess(box, {
+export const boxedReference = async (box: Box, { name, ...reference }: ReferenceProcess): Promise<Executor> => ({
+  ...(await boxedProcess(box, {
     ...reference,
     limits: { fileBytes: MAX_FILE_BYTES, cpuSeconds: REFERENCE_CPU_SECONDS },
     group: `reference-${name}`,
-  });
+  })),
+  // Only Python must be in a box.
+  startsSlowly: reference.onlyBoxed === true,
+});
 
 interface BoxedProcess {
   program: string;

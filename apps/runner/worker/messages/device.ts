@@ -10,6 +10,8 @@ export interface Executor {
    * are found.
    */
   mark?: string;
+  /** Whether it loads much before its first case, as a Python with PyTorch does. */
+  startsSlowly?: boolean;
   /** Folder of its cgroup, if the host has one. All processes in the cgroup are killed when the request ends. */
   group?: string;
 }

@@ -116,8 +116,9 @@ test('ownReference() ends a reference that hangs, at the limit that its problem 
 });
 
 test('limitOf() grows with the case, up to two minutes', () => {
-  const limits = [CASE, { ...CASE, flops: 1e9, bytes: 2e6 }, { ...CASE, flops: 2 * 2048 ** 3 }].map(limitOf);
-  expect(limits).toEqual([21, 42, 120]);
+  const cases = [CASE, { ...CASE, flops: 1e9, bytes: 2e6 }, { ...CASE, flops: 2 * 2048 ** 3 }];
+  expect(cases.map((each) => limitOf(each))).toEqual([21, 42, 120]);
+  expect(limitOf(CASE, { startsSlowly: true })).toBe(61);
 });
 
 test('ownReference() throws when the program does not exist', async () => {

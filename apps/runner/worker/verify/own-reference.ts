@@ -12,7 +12,8 @@ const DOUBLE_BYTES = 8;
 const NEWLINE = 10;
 const MOST_ERROR_BYTES = 4096;
 /** Limits of a case in seconds, for problems that declare none: a device waits while a reference hangs. */
-const START_S = 20; // Python loads PyTorch in two seconds, and on a busy host in ten
+const START_S = 20;
+const SLOW_START_S = 60; // PyTorch loads in two seconds, and on a very busy host in thirty
 const MOST_S = 120;
 /** Rates that a plain loop over flashcore_reference.h's views exceeds several times, also on a busy host. */
 const FLOPS_PER_S = 5e7;
@@ -41,8 +42,13 @@ export function ownReference(executor: Executor, computed: ProblemCase, inputs: 
 }
 
 /** How long a reference may take for a case: as the problem says, or in proportion to the case's work and size. */
-export const limitOf = ({ referenceLimitS, flops, bytes }: ProblemCase): number =>
-  referenceLimitS ?? Math.min(MOST_S, Math.ceil(START_S + flops / FLOPS_PER_S + bytes / BYTES_PER_S));
+export const limitOf = (
+  { referenceLimitS, flops, bytes }: ProblemCase,
+  { startsSlowly }: Pick<Executor, 'startsSlowly'> = {},
+): number => {
+  const start = startsSlowly ? SLOW_START_S : START_S;
+  return referenceLimitS ?? Math.min(MOST_S, Math.ceil(start + flops / FLOPS_PER_S + bytes / BYTES_PER_S));
+};
 
 /** Ends the kept process. Until then this process cannot end by itself. */
 export function endReference(): void {
@@ -89,7 +95,7 @@ class ReferenceProcess {
     this.#got = 0;
     this.#said = '';
     const answered = new Promise<undefined>((resolve) => (this.#answered = () => resolve(undefined)));
-    const limitS = limitOf(computed);
+    const limitS = limitOf(computed, this.#executor);
     let late = '';
     const limit = setTimeout(() => {
       late = `, after the limit of ${limitS} s (limit_s under reference in problem.yaml sets another)`;
