@@ -259,7 +259,12 @@ export function verifyBlocks(verify: VerifyResult): Block[] {
     tableOf(resultColumns(shown), shown),
     ...outputBlocks(shown),
     ...(cases.some(({ fp16MaxAbsError }) => fp16MaxAbsError > 0)
-      ? [notice('of plain: largest error over that of plain attention in the same dtype; a gate of runs allows 2x', 'dim')]
+      ? [
+          notice(
+            'of plain: largest error over that of plain attention in the same dtype; a gate of runs allows 2x',
+            'dim',
+          ),
+        ]
       : []),
     ...shown.flatMap(complaint),
     ...mapBlocks(shown),
