@@ -387,48 +387,93 @@ test.each([
   },
 );
 
-test('a watched save is read to its end while another job is on the screen', async () => {
+/** Watches a folder with a runner whose jobs, save-1 and so on, pass when the test says so. */
+function watchSaves() {
+  const folder = savedFolder();
   const asked: string[] = [];
+  const passes: (() => void)[] = [];
   const client: RunnerPort = {
     ...fakeRunner(),
     uploadFolder: () => Promise.resolve(create(KernelReferenceSchema, { source: { case: 'kernelId', value: 'k' } })),
-    start: (method, _, { signal } = {}) => {
-      asked.push(method);
-      const name = `jobs/save-${asked.length}`;
+    start: (method) => {
+      const name = `jobs/save-${asked.push(method)}`;
+      const passed = new Promise<void>((resolve) => passes.push(resolve));
+      const [created, finished] = eventsOf(
+        [
+          { case: 'created', value: { job: { name, label: 'k', kernelId: 'k', state: JobState.QUEUED } } },
+          { case: 'finished', value: { outcome: Outcome.PASSED } },
+        ],
+        name,
+      );
       return (async function* () {
-        yield* eventsOf([{ case: 'created', value: { job: { name, label: 'k', state: JobState.QUEUED } } }], name);
-        // The stream of a running job does not end by itself. It is aborted when another job is opened.
-        await new Promise((resolve) => signal?.addEventListener('abort', resolve));
+        yield created!;
+        await passed;
+        yield finished!;
       })();
     },
-    watch: (job) =>
-      (async function* () {
-        await Promise.resolve();
-        const [, finished] = eventsOf(
-          [
-            { case: 'created', value: { job: { name: job } } },
-            { case: 'finished', value: { outcome: Outcome.PASSED } },
-          ],
-          job,
-        );
-        yield finished!;
-      })(),
   };
   const store = begin(client);
   session?.watchFolder({
-    folder: savedFolder(),
+    folder,
     requestFor: (kernel) => ({ method: 'runExperiment', request: { kernel } }),
     quick: true,
   });
-  await vi.waitFor(() => expect(store.state.attached).toBe('jobs/save-1'));
+  const attached = (job: string) => vi.waitFor(() => expect(store.state.attached).toBe(job), { timeout: 5_000 });
+  const save = (text: string): void => writeFileSync(path.join(folder, 'k.cu'), text);
+  return { store, asked, passes, attached, save };
+}
+
+test('the jobs of a watched folder are shown in the view that the user is in', async () => {
+  const { store, passes, attached, save } = watchSaves();
+  expect(store.state.ui.view).toBe('run');
+  await attached('jobs/save-1');
+  store.dispatch({ type: 'show', view: 'correct' });
+  passes[0]?.();
+  await attached('jobs/save-2');
+  store.dispatch({ type: 'show', view: 'kernels' });
+  save('// 2\n');
+  await attached('jobs/save-3');
+  expect(store.state.ui.view).toBe('kernels');
+});
+
+test('a job of a watched folder is shown only after the open prompt is closed', async () => {
+  const { store, passes, attached } = watchSaves();
+  await attached('jobs/save-1');
+  store.dispatch({ type: 'show', view: 'kernels' });
+  store.dispatch({ type: 'overlay', overlay: { kind: 'list-filter', list: 'kernels', text: 'abc' } });
+  passes[0]?.();
+  await vi.waitFor(() => expect(store.state.watching?.job).toBe('jobs/save-2'));
+  expect([store.state.attached, store.state.ui.view]).toEqual(['jobs/save-1', 'kernels']);
+  store.dispatch({ type: 'list-filter', list: 'kernels', text: 'abc' });
+  await attached('jobs/save-2');
+  expect(store.state.ui.view).toBe('kernels');
+});
+
+test('a job that the user chose after a save stays on the screen until the next save, whose job is read to its end', async () => {
+  const { store, asked, passes, attached, save } = watchSaves();
+  await attached('jobs/save-1');
   session?.attach('jobs/other');
-  await vi.waitFor(() => expect(store.state.attached).toBe('jobs/save-2'));
-  session?.attach('jobs/other');
+  passes[0]?.();
+  await vi.waitFor(() => expect(store.state.watching?.job).toBe('jobs/save-2'));
+  expect(store.state.attached).toBe('jobs/other');
+  passes[1]?.();
   await vi.waitFor(() => expect(store.state.views['jobs/save-2']).toMatchObject({ outcome: Outcome.PASSED }));
-  expect(asked).toEqual(['verify', 'runExperiment']);
-  // The next save is compared with the save that passed.
-  store.dispatch({ type: 'version-started', job: 'jobs/save-3' });
+  expect([store.state.attached, asked]).toEqual(['jobs/other', ['verify', 'runExperiment']]);
+  save('// 2\n');
+  await attached('jobs/save-3');
+  // This save is compared with the one that passed.
   expect(store.state.watching?.jobBefore).toBe('jobs/save-2');
+});
+
+test('after the watch has stopped, the rest of a version is not started', async () => {
+  const { store, asked, passes, attached } = watchSaves();
+  await attached('jobs/save-1');
+  session?.stopWatchingFolder();
+  passes[0]?.();
+  await vi.waitFor(() => expect(store.state.views['jobs/save-1']).toMatchObject({ outcome: Outcome.PASSED }));
+  // Whatever follows the job's end has happened once the lists are read again.
+  await session?.poll();
+  expect([store.state.attached, asked]).toEqual(['jobs/save-1', ['verify']]);
 });
 
 /** A runner that is lost on demand, and after that answers as another process. */

@@ -71,6 +71,10 @@ export class Session {
   readonly #timers: NodeJS.Timeout[] = [];
   #watch: AbortController | undefined;
   #watching: AbortController | undefined;
+  /** True if the user chose a job after the last save of the watched folder. The save's jobs then do not replace it. */
+  #hasChosen = false;
+  /** A job of the watched folder that is shown once no prompt or dialog is open. */
+  #nextVersion: string | undefined;
   /** True if the shown job's stream has ended because the runner was lost for too long. */
   #isCut = false;
   #wasLost = false;
@@ -99,6 +103,7 @@ export class Session {
    */
   async begin({ start, watchJob, watchFolder, lastJob }: Beginning = {}): Promise<void> {
     this.#store.subscribe(() => this.#readOpenListing());
+    this.#store.subscribe(() => this.#showNextVersion());
     this.#every(TICK_MS, () => this.#store.dispatch({ type: 'tick', now: this.#now() }));
     this.#every(JOBS_EVERY_MS, () => void this.poll());
     this.#every(HOST_EVERY_MS, () => void this.lists.host());
@@ -115,7 +120,7 @@ export class Session {
     const running = [last, ...jobs].find((job) => job?.state === JobState.RUNNING);
     const job = running ?? jobSinceLeft(this.#store.state) ?? last ?? jobs[0];
     if (this.#watch === undefined && this.#watching === undefined && job !== undefined && !this.#ended.signal.aborted)
-      this.attach(job.name);
+      this.#show(job.name);
   }
 
   /** Stops reading and watching. Jobs continue. */
@@ -128,14 +133,42 @@ export class Session {
   }
 
   /** Starts a job and shows it. */
-  start(request: StartRequest, onJob?: (job: string) => void): void {
-    void this.#run(request, onJob);
+  start({ method, request }: StartRequest, onJob?: (job: string) => void): void {
+    this.#hasChosen = true;
+    this.#store.dispatch({ type: 'show', view: 'run' });
+    void this.#follow((signal, onConnection) => this.#client.start(method, request, { signal, onConnection }), onJob);
   }
 
-  /** Settles when the job has ended or another job is shown. */
-  #run({ method, request }: StartRequest, onJob?: (job: string) => void): Promise<void> {
-    this.#store.dispatch({ type: 'show', view: 'run' });
-    return this.#follow((signal, onConnection) => this.#client.start(method, request, { signal, onConnection }), onJob);
+  /** Starts a job of the watched folder and reads it to its end, whether or not it is shown. */
+  async #runVersion({ method, request }: StartRequest, onJob: (job: string) => void): Promise<void> {
+    const { signal } = this.#ended;
+    const onConnection = (connection: 'connected' | 'reconnecting'): void => this.#questions.connection(connection);
+    let name: string | undefined;
+    try {
+      for await (const event of this.#client.start(method, request, { signal, onConnection })) {
+        if (signal.aborted) return;
+        name = event.job;
+        this.#store.dispatch({ type: 'job-event', event });
+        if (event.payload.case === 'created') onJob(event.job);
+        if (event.payload.case === 'finished') void this.lists.afterJob();
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (name === this.#store.state.attached) this.#isCut = isUnreachable(error);
+      this.#questions.report(error);
+    }
+  }
+
+  /** Shows a job of the watched folder in the current view, unless the user chose another job after the save. */
+  #showNextVersion(): void {
+    const job = this.#nextVersion;
+    // Nothing moves below a prompt or a dialog.
+    if (job === undefined || this.#store.state.ui.overlay !== undefined) return;
+    this.#nextVersion = undefined;
+    if (this.#hasChosen) return;
+    this.#watch?.abort();
+    this.#isCut = false;
+    this.#store.dispatch({ type: 'attach', job, isVersion: true });
   }
 
   /**
@@ -168,7 +201,9 @@ export class Session {
     this.#watching?.abort();
     const watching = new AbortController();
     this.#watching = watching;
+    this.#hasChosen = false;
     this.#store.dispatch({ type: 'watching', folder });
+    this.#store.dispatch({ type: 'show', view: 'run' });
     const run = async (kernel: KernelReference, signal: AbortSignal): Promise<void> => {
       const superseded = new Promise<void>((resolve) =>
         signal.addEventListener('abort', () => resolve(), { once: true }),
@@ -178,16 +213,19 @@ export class Session {
         const started = (job: string): void => {
           name = job;
           this.#store.dispatch({ type: 'version-started', job, isRest });
+          this.#nextVersion = job;
+          this.#showNextVersion();
         };
-        // If another job is opened meanwhile, this one is read to its end without being shown: the next save is
-        // compared with it, and in a quick run the remaining cases follow it.
-        const ended = this.#run(request, started).then(() => (name === '' ? undefined : this.read(name)));
+        // If another job is shown meanwhile, this one is still read to its end: the next save is compared with it, and
+        // in a quick run the remaining cases follow it.
+        const ended = this.#runVersion(request, started).then(() => (name === '' ? undefined : this.read(name)));
         await Promise.race([ended, superseded]);
         if (signal.aborted) await cancelRequest(this.#client, request.request.options?.requestId ?? '');
         return signal.aborted ? undefined : entryOf(this.#store.state.views, name)?.outcome;
       };
       // If the smallest case fails, the remaining cases are not run.
       if (quick && (await runTo(quickRequest(kernel), false)) !== Outcome.PASSED) return;
+      if (watching.signal.aborted) return;
       await runTo(requestFor(kernel), quick);
     };
     void followSource({
@@ -195,7 +233,10 @@ export class Session {
       run,
       upload: (from) => this.#upload(from),
       onProblem: (error) => this.#questions.report(error, 'folder'),
-      onSave: () => this.#store.dispatch({ type: 'saved' }),
+      onSave: () => {
+        this.#hasChosen = false;
+        this.#store.dispatch({ type: 'saved' });
+      },
       signal: watching.signal,
     }).catch((error: unknown) => {
       if (watching.signal.aborted) return;
@@ -205,15 +246,21 @@ export class Session {
     });
   }
 
-  /** Ends the watch. Running jobs continue. */
+  /** Ends the watch. Running jobs continue; the rest of a version whose smallest case is running is not started. */
   stopWatchingFolder(): void {
     this.#watching?.abort();
     this.#watching = undefined;
     this.#store.dispatch({ type: 'watching', folder: undefined });
   }
 
-  /** Shows a job and follows it to its end, from the last event that this client has. */
+  /** Shows a job that the user chose, and follows it to its end. */
   attach(job: string): void {
+    this.#hasChosen = job !== this.#store.state.watching?.job;
+    this.#show(job);
+  }
+
+  /** Shows a job and follows it to its end, from the last event that this client has. */
+  #show(job: string): void {
     this.#store.dispatch({ type: 'attach', job });
     const view = entryOf(this.#store.state.views, job);
     if (isWhole(view)) {
@@ -400,7 +447,7 @@ export class Session {
     const { connection, attached } = this.#store.state;
     if (connection !== 'connected' || !this.#wasLost) return;
     this.#wasLost = false;
-    if (this.#isCut && attached !== undefined) this.attach(attached);
+    if (this.#isCut && attached !== undefined) this.#show(attached);
     await this.lists.all();
   }
 

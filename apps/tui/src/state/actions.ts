@@ -54,7 +54,8 @@ export type Action =
   | { type: 'experiments'; experiments: readonly ExperimentSummary[] }
   | { type: 'kernels'; kernels: readonly ListedKernel[] }
   | { type: 'problems'; problems: readonly ListedProblem[] }
-  | { type: 'attach'; job: string }
+  // `isVersion`: the job runs another version of the shown kernel, so the cursors keep their places.
+  | { type: 'attach'; job: string; isVersion?: boolean }
   | { type: 'watching'; folder: string | undefined }
   // The watched folder was saved; a job for the new version follows.
   | { type: 'saved' }

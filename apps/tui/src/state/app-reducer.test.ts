@@ -110,7 +110,7 @@ test('running jobs come first, then queued jobs in the order in which they will 
   expect(railJobsOf(filtered).length).toBe(6);
 });
 
-test('no row of view 6 moves while it has the focus: jobs that start or end keep their rows, new ones come on top', () => {
+test('view 6 stays sorted while jobs start and end, and cursor and marks stay on their jobs', () => {
   const job = (name: string, state: JobState, queuePosition = 0): Job =>
     create(JobSchema, { name, state, queuePosition });
   const { QUEUED, RUNNING, ENDED } = JobState;
@@ -119,15 +119,17 @@ test('no row of view 6 moves while it has the focus: jobs that start or end keep
     { type: 'jobs', jobs: [job('c', QUEUED, 2), job('b', QUEUED, 1), job('a', RUNNING), job('old', ENDED)] },
     { type: 'show', view: 'jobs' },
     { type: 'move', by: 1 },
+    { type: 'mark', jobs: ['c'] },
   );
   expect([names(entered), selectedJobName(entered)]).toEqual([['a', 'b', 'c', 'old'], 'b']);
   const later = reduce(entered, {
     type: 'jobs',
-    jobs: [job('d', QUEUED, 1), job('c', QUEUED, 1), job('b', RUNNING), job('a', ENDED), job('old', ENDED)],
+    jobs: [job('d', QUEUED, 2), job('c', QUEUED, 1), job('b', RUNNING), job('a', ENDED), job('old', ENDED)],
   });
-  expect([names(later), selectedJobName(later)]).toEqual([['d', 'a', 'b', 'c', 'old'], 'b']);
-  const again = reduce(later, { type: 'show', view: 'jobs' });
-  expect([names(again), selectedJobName(again)]).toEqual([['b', 'd', 'c', 'a', 'old'], 'b']);
+  expect([names(later), selectedJobName(later), later.ui.marked]).toEqual([['b', 'c', 'd', 'a', 'old'], 'b', ['c']]);
+  const [started] = eventsOf([{ case: 'started', value: {} }], 'c');
+  const next = reduce(reduce(later, { type: 'move', by: 2 }), { type: 'job-event', event: started! });
+  expect([names(next), selectedJobName(next)]).toEqual([['c', 'b', 'd', 'a', 'old'], 'd']);
 });
 
 test('a filter finds labels, and "failures" finds every job that ended badly', () => {
@@ -267,6 +269,30 @@ test('another job is shown from its first variant and the end of its log', async
     variant: 0,
     log: { follow: true, top: 0 },
   });
+});
+
+/** The sample job's events as those of another job. */
+const samplesOf = (job: string): Action[] =>
+  sampleEvents().map((event) => ({ type: 'job-event', event: { ...event, job } }));
+
+test('with the next version of a watched kernel, a cursor returns to its row once there is one, unless it was moved', async () => {
+  const moved = [
+    { type: 'show', view: 'correct' },
+    { type: 'move', by: 3 },
+    { type: 'show', view: 'gates' },
+    { type: 'move', by: 2 },
+  ].reduce((state, action) => reduce(state, action as Action), await loaded());
+  const events = samplesOf('jobs/next');
+  const next = [events[0]!, { type: 'attach', job: 'jobs/next', isVersion: true } as const].reduce(reduce, moved);
+  expect(next.ui).toMatchObject({ view: 'gates', selected: { correct: 0, gates: 0 } });
+  const whole = events.reduce(reduce, next);
+  const { correct } = moved.ui.selected;
+  expect(correct).toBeGreaterThan(2);
+  expect(whole.ui.selected).toMatchObject({ correct, gates: 2 });
+  const first = events.reduce(reduce, reduce(next, { type: 'move-to', end: 'first' }));
+  expect(first.ui.selected).toMatchObject({ correct, gates: 0 });
+  const opened = [...events, { type: 'attach', job: 'jobs/next' } as const].reduce(reduce, moved);
+  expect(opened.ui.selected).toMatchObject({ correct: 0, gates: 0 });
 });
 
 test('whatever key is pressed, every cursor stays within its list', async () => {

@@ -9,7 +9,6 @@ import {
   caseShown,
   historyOf,
   itemCount,
-  jobOrderOf,
   jobsOf,
   kernelsOf,
   leaderboardOf,
@@ -64,7 +63,7 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'problems':
       return clampSelections({ ...state, problems: action.problems });
     case 'attach':
-      return withoutViewNotice(attach(state, action.job));
+      return withoutViewNotice(attach(state, action));
     case 'watching':
       return { ...state, watching: action.folder === undefined ? undefined : { folder: action.folder } };
     case 'saved':
@@ -101,7 +100,11 @@ export function reduce(state: AppState, action: Action): AppState {
     }
     case 'compare-page':
       return clampSelections(
-        withUi(state, { comparePage: action.page, selected: { ...state.ui.selected, latency: 0 } }),
+        withUi(state, {
+          comparePage: action.page,
+          placesBefore: {},
+          selected: { ...state.ui.selected, latency: 0 },
+        }),
       );
     case 'distribution':
       return withUi(state, { distribution: action.plot });
@@ -125,7 +128,12 @@ export function reduce(state: AppState, action: Action): AppState {
       });
     case 'compare':
       return clampSelections(
-        withUi(state, { comparing: action.on, comparePage: 'latency', selected: { ...state.ui.selected, latency: 0 } }),
+        withUi(state, {
+          comparing: action.on,
+          comparePage: 'latency',
+          placesBefore: {},
+          selected: { ...state.ui.selected, latency: 0 },
+        }),
       );
     case 'history-order':
       return clampSelections(withUi(state, { historySort: action.sort, selected: { ...state.ui.selected, jobs: 0 } }));
@@ -172,9 +180,7 @@ export function reduce(state: AppState, action: Action): AppState {
       return withUi(state, { finding: ((shownFinding(state)?.place ?? 0) + 1) % (shownFinding(state)?.count ?? 1) });
     case 'show':
     case 'next-view':
-      return clampSelections(
-        withoutViewNotice(withJobOrder(state, atShownCase(withUi(state, reduceUi(state, action)), caseShown(state)))),
-      );
+      return clampSelections(withoutViewNotice(atShownCase(withUi(state, reduceUi(state, action)), caseShown(state))));
     case 'resize':
     case 'zoom':
     case 'move':
@@ -209,14 +215,6 @@ const atShownCase = (state: AppState, correct: number): AppState =>
 const withoutViewNotice = (state: AppState): AppState =>
   state.notice?.about === 'view' ? { ...state, notice: undefined } : state;
 
-/** Entering view 6, or pressing 6 in it, puts its rows into their order; the cursor stays on its job. */
-function withJobOrder(before: AppState, state: AppState): AppState {
-  const ordered = withUi(state, { jobOrder: state.ui.view === 'jobs' ? jobOrderOf(state.jobs) : undefined });
-  if (state.ui.jobList !== 'jobs') return ordered;
-  const place = jobsOf(ordered).findIndex(({ name }) => name === selectedJobName(before));
-  return place < 0 ? ordered : withUi(ordered, { selected: { ...state.ui.selected, jobs: place } });
-}
-
 /** The number of readings that a wide pane can plot: two minutes at one reading every two seconds. */
 const MOST_READINGS = 60;
 
@@ -235,8 +233,10 @@ const isSame = (a: Timestamp, b: Timestamp | undefined): boolean => a.seconds ==
 function withEvent(before: AppState, event: JobEvent): AppState {
   const isOver = event.payload.case === 'finished' && before.notice?.about === 'cancel';
   const state = isOver ? { ...before, notice: undefined } : before;
-  const next = withView(state, event.job, (view) => reduceJob(view, event));
-  const jobs = next === state ? state.jobs : withJobEvent(state.jobs, event);
+  const viewed = withView(state, event.job, (view) => reduceJob(view, event));
+  const hasPlaces = event.job === state.attached && Object.keys(state.ui.placesBefore).length > 0;
+  const next = hasPlaces && viewed !== state ? clampSelections(viewed) : viewed;
+  const jobs = viewed === state ? state.jobs : withJobEvent(state.jobs, event);
   return jobs === state.jobs ? next : withJobs(next, jobs);
 }
 
@@ -331,8 +331,8 @@ function withView(state: AppState, job: string, change: (view: JobView) => JobVi
 const withUi = (state: AppState, change: Partial<UiState>): AppState => ({ ...state, ui: { ...state.ui, ...change } });
 
 /**
- * Keeps the cursor on its job while newer jobs appear above it. While another view has the focus, the cursor follows
- * the shown job.
+ * Keeps the cursor on its job while jobs start, end and appear above it. While another view has the focus, the cursor
+ * follows the shown job.
  */
 function withJobs(before: AppState, jobs: AppState['jobs']): AppState {
   const interrupted = interruptedIn(before.jobs, jobs);
@@ -342,8 +342,7 @@ function withJobs(before: AppState, jobs: AppState['jobs']): AppState {
   );
   if (state.ui.jobList !== 'jobs') return clampSelections({ ...state, jobs });
   const wanted = state.ui.view === 'jobs' ? selectedJobName(state) : state.attached;
-  const jobOrder = state.ui.view === 'jobs' ? jobOrderOf(jobs, state.ui.jobOrder) : undefined;
-  const next = withUi({ ...state, jobs }, { jobOrder });
+  const next = { ...state, jobs };
   const place = jobsOf(next).findIndex(({ name }) => name === wanted);
   return clampSelections(withUi(next, { selected: { ...state.ui.selected, jobs: Math.max(0, place) } }));
 }
@@ -369,18 +368,23 @@ const unknownJob = (name: string) =>
     summary: '',
   });
 
+const JOB_VIEWS = ['correct', 'latency', 'gates', 'profile'] as const;
+
 /** Shows another job: its first variant, and the end of its log. */
-function attach(state: AppState, job: string): AppState {
+function attach(state: AppState, { job, isVersion = false }: Extract<Action, { type: 'attach' }>): AppState {
   if (state.attached === job) return state;
   // A comparison applies only to the two jobs that it was started for.
   const comparing = false;
   const known = entryOf(state.views, job) ?? jobViewOf(state.jobs.find(({ name }) => name === job) ?? unknownJob(job));
-  const selected = { ...state.ui.selected, correct: 0, latency: 0, gates: 0, profile: 0 };
+  // A cursor that was not moved stays where the new job puts it, such as on the first case that fails.
+  const places = JOB_VIEWS.map((view) => [view, state.ui.placesBefore[view] ?? state.ui.selected[view]] as const);
+  const placed = Object.fromEntries(places.filter(([, place]) => place > 0));
   // While a folder is watched, the search stays for its next save; it means nothing in the log of another kernel.
   const isOtherKernel = known.kernelId !== '' && attachedJob(state)?.kernelId !== known.kernelId;
-  return {
+  return clampSelections({
     ...withUi(state, {
-      selected,
+      selected: { ...state.ui.selected, correct: 0, latency: 0, gates: 0, profile: 0 },
+      placesBefore: isVersion && !isOtherKernel ? placed : {},
       comparing,
       variant: 0,
       finding: 0,
@@ -391,7 +395,7 @@ function attach(state: AppState, job: string): AppState {
     }),
     attached: job,
     views: { ...state.views, [job]: known },
-  };
+  });
 }
 
 type UiAction = Extract<
@@ -435,6 +439,7 @@ function reduceUi(state: AppState, action: UiAction): Partial<UiState> {
 const moveTo = (ui: UiState, place: number, limit = Number.MAX_SAFE_INTEGER): Partial<UiState> => ({
   detail: 0,
   mapHead: undefined,
+  placesBefore: { ...ui.placesBefore, [ui.view]: undefined },
   selected: { ...ui.selected, [ui.view]: Math.min(place, limit) },
 });
 
@@ -443,10 +448,8 @@ function clampSelections(state: AppState): AppState {
   const clamped = Object.fromEntries(
     VIEWS.map((view) => {
       const count = itemCount(state, view);
-      return [
-        view,
-        count === undefined ? state.ui.selected[view] : Math.min(state.ui.selected[view], Math.max(0, count - 1)),
-      ];
+      const place = state.ui.placesBefore[view] ?? state.ui.selected[view];
+      return [view, count === undefined ? place : Math.min(place, Math.max(0, count - 1))];
     }),
   ) as UiState['selected'];
   return withUi(state, { selected: clamped });

@@ -178,17 +178,17 @@ export interface UiState {
   /** True to show only the current view, in full size. */
   readonly zoomed: boolean;
   readonly selected: Readonly<Record<ViewId, number>>;
+  /**
+   * Places of the cursors in the version before of a watched kernel. A cursor returns to its place once the new version
+   * has as many rows, unless the user has moved it.
+   */
+  readonly placesBefore: Readonly<Partial<Record<ViewId, number>>>;
   readonly jobList: JobList;
   readonly kernelList: KernelList;
   /** True to also list the kernels under kernels/faulty. */
   readonly faulty: boolean;
   /** True if fa-tui handles wheel and clicks. Then the terminal selects text only while Shift is held. */
   readonly mouse: boolean;
-  /**
-   * Names of the jobs in the order of the rows while view 6 has the focus, so that no row moves under the reader when a
-   * job starts or ends. Jobs that are missing here are newer.
-   */
-  readonly jobOrder?: readonly string[] | undefined;
   /** Names of the jobs that the user marked in view 6. Marked jobs may have ended. */
   readonly marked: readonly string[];
   /** Name of the job that other jobs are compared with. */
@@ -361,6 +361,7 @@ export function initialState({ runner, columns, rows, now, customKeys = {} }: St
       detail: 0,
       columns,
       rows,
+      placesBefore: {},
       selected: { run: 0, correct: 0, latency: 0, profile: 0, gates: 0, jobs: 0, kernels: 0, host: 0 },
       log: { follow: true, top: 0, wrap: true, left: 0, query: '', filter: false },
     },

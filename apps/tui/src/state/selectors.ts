@@ -173,55 +173,38 @@ function filteredJobs(jobs: readonly Job[], filter: string): readonly Job[] {
 
 /**
  * The jobs of view 6: running jobs, then queued jobs in the order in which they will run, then ended jobs, newest
- * first; while the view has the focus, in the order that it had then. Superseded jobs are hidden unless a filter is
- * set.
+ * first. Superseded jobs are hidden unless a filter is set.
  */
 export function jobsOf({ jobs, ui }: Pick<AppState, 'jobs' | 'ui'>): readonly Job[] {
-  const all = inOrder(jobs, ui.jobOrder);
+  const all = openFirst(jobs);
   if (ui.filters.jobs !== '') return filteredJobs(all, ui.filters.jobs);
   return withoutSuperseded(all, jobs);
 }
 
 /** The jobs of the rail. No filter hides any, because the rail is there to watch all of them. */
 export const railJobsOf = ({ jobs }: Pick<AppState, 'jobs'>): readonly Job[] =>
-  withoutSuperseded(inOrder(jobs, undefined), jobs);
+  withoutSuperseded(openFirst(jobs), jobs);
 
 function withoutSuperseded(ordered: readonly Job[], jobs: readonly Job[]): readonly Job[] {
   const superseded = supersededIn(jobs);
   return superseded.size === 0 ? ordered : ordered.filter(({ name }) => !superseded.has(name));
 }
 
-/** The order with the jobs that are new since then on top. */
-export function jobOrderOf(jobs: readonly Job[], order: readonly string[] = []): readonly string[] {
-  const known = new Set(order);
-  const fresh = openFirst(jobs).filter(({ name }) => !known.has(name));
-  return fresh.length === 0 ? order : [...fresh.map(({ name }) => name), ...order];
-}
-
-function inOrder(jobs: readonly Job[], order: readonly string[] | undefined): readonly Job[] {
-  if (order === undefined) return openFirst(jobs);
-  const known = orderedOf.get(jobs);
-  if (known?.order === order) return known.jobs;
-  const places = new Map(order.map((name, index) => [name, index]));
-  const placeOf = ({ name }: Job): number => places.get(name) ?? -1;
-  const ordered = openFirst(jobs).toSorted((a, b) => placeOf(a) - placeOf(b));
-  orderedOf.set(jobs, { order, jobs: ordered });
-  return ordered;
-}
-
-// Computed once per list and order, rather than once per frame.
-const orderedOf = new WeakMap<readonly Job[], { order: readonly string[]; jobs: readonly Job[] }>();
-
 const STATE_ORDER: Partial<Record<JobState, number>> = { [JobState.RUNNING]: 0, [JobState.QUEUED]: 1 };
 
 /** Running jobs, then waiting ones in the order in which they will run, then ended ones, newest first. */
 function openFirst(jobs: readonly Job[]): readonly Job[] {
-  const isOpen = ({ state }: Job): boolean => state !== JobState.ENDED;
-  if (!jobs.some(isOpen)) return jobs;
+  const known = orderedOf.get(jobs);
+  if (known !== undefined) return known;
   const order = ({ state }: Job): number => STATE_ORDER[state] ?? 2;
   const place = ({ state, queuePosition }: Job): number => (state === JobState.QUEUED ? queuePosition : 0);
-  return jobs.toSorted((a, b) => order(a) - order(b) || place(a) - place(b));
+  const ordered = jobs.toSorted((a, b) => order(a) - order(b) || place(a) - place(b));
+  orderedOf.set(jobs, ordered);
+  return ordered;
 }
+
+// Computed once per list, rather than once per frame.
+const orderedOf = new WeakMap<readonly Job[], readonly Job[]>();
 
 /** Whether a job was cancelled because a newer save of its watched folder replaced it. */
 export const isSuperseded = ({ jobs }: Pick<AppState, 'jobs'>, name: string): boolean => supersededIn(jobs).has(name);
