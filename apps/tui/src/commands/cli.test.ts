@@ -248,9 +248,6 @@ test(
     await seen(watcher, 'verify');
     watcher.kill('SIGINT');
     await seen(watcher, 'The job goes on');
-    // eslint-disable-next-line flashcore/no-fixed-wait -- so that the next signal is a separate one
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    watcher.kill('SIGINT');
     expect((await ended(watcher)).code).toBe(130);
     expect((await run('jobs', '--limit', '1')).stdout).toMatch(/running/);
     expect(await run('cancel', name)).toMatchObject({

@@ -1,10 +1,10 @@
 /** Tests the plain reporter with jobs that lose their runner. */
 import { create, fromJson, type JsonValue } from '@bufbuild/protobuf';
 import { FlashcoreError, JobState, Outcome, GetJobResponseSchema, type JobEvent } from '@flashcore/shared/contract';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { SAMPLE_JOB, eventsOf, sampleEvents } from '../testing/sample-job.ts';
 import { CommandContext } from './context.ts';
-import { followJob, type OpenEvents, exitCodeOfEnd } from './follow-job.ts';
+import { followJob, type OpenEvents, exitCodeOfEnd, onInterruptComeBack } from './follow-job.ts';
 
 const EVENTS = sampleEvents();
 
@@ -79,4 +79,31 @@ test('if the runner is gone after the job has ended, result and exit code come f
     end.value.result,
   ]);
   expect([code, stderr]).toEqual([exitCodeOfEnd(end.value), expect.stringContaining('Lost the runner at login1:1')]);
+});
+
+test.each([
+  ['an own job', false, [[], [130]], /^COME\nCtrl-C again leaves\.\n$/],
+  ["another command's job", true, [[130]], /^COME\n$/],
+])('Ctrl-C on %s tells on a line of its own how to come back', (_, leaves, exits, text) => {
+  const exit = vi.spyOn(process, 'exit').mockImplementation((() => undefined) as never);
+  const now = vi.spyOn(Date, 'now');
+  let told = '';
+  const interrupts = onInterruptComeBack(
+    () => SAMPLE_JOB,
+    new CommandContext(
+      { stdin: {}, stdout: {}, stderr: { write: (piece: string) => void (told += piece) }, environment: {} } as never,
+      { color: 'never' },
+    ),
+    { clear: () => true, leaves },
+  );
+  onTestFinished(() => {
+    interrupts.dispose();
+    vi.restoreAllMocks();
+  });
+  exits.forEach((codes, press) => {
+    now.mockReturnValue(1_000 * (press + 1));
+    process.emit('SIGINT');
+    expect(exit.mock.calls.flat()).toEqual(codes);
+  });
+  expect(told.replace(/The job goes on\. Watch it: .* Cancel it: .*/, 'COME')).toMatch(text);
 });

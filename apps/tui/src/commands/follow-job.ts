@@ -66,25 +66,34 @@ export interface OutputFiles {
   readonly ended?: ((response: GetJobResponse) => void) | undefined;
 }
 
+interface FollowOptions extends OutputFiles {
+  /** True for a job that another command started: the first Ctrl-C leaves. */
+  readonly isOthers?: boolean;
+}
+
 const SILENT = { write: () => true };
 
 /**
  * Follows a job's events to the end, with progress on stderr. Then prints its report on stdout, or with
- * --json its GetJobResponse. The first Ctrl-C prints how to come back to the job, and the second exits; neither ends
- * the job.
+ * --json its GetJobResponse. The first Ctrl-C prints how to come back to the job, and the second exits, or already the
+ * first if another command started the job; neither ends the job.
  */
 export async function followJob(
   open: OpenEvents,
   { client, revive }: FollowedRunner,
   context: CommandContext,
-  files: OutputFiles = {},
+  files: FollowOptions = {},
 ): Promise<ExitCode> {
   const { stderr } = context.surroundings;
   const store = plainStore();
   const job = (): JobView | undefined => attachedJob(store.state);
   const progress = new LiveProgress(context.options.quiet ? SILENT : stderr, context.progressFormat, job);
   const recorder = files.record === undefined ? undefined : recordTo(files.record);
-  const interrupts = onInterruptComeBack(() => job()?.name, context);
+  const leaves = files.isOthers ?? false;
+  const interrupts = onInterruptComeBack(() => job()?.name, context, { clear: () => progress.clear(), leaves });
+  // Also when Ctrl-C ends the process, the shell's prompt begins on an empty line.
+  const stop = (): void => progress.stop();
+  process.once('exit', stop);
   const onConnection = connectionNotes(progress, revive);
   /** The first and the latest event. They replace the job's result if the runner is gone at the end. */
   const told: JobEvent[] = [];
@@ -117,6 +126,7 @@ export async function followJob(
   } finally {
     store.close();
     progress.stop();
+    process.off('exit', stop);
     recorder?.close();
     interrupts.dispose();
   }
@@ -256,12 +266,22 @@ export function watchJob(job: string, context: CommandContext, files: OutputFile
   requireOutputs(files);
   return context.withRunner(async (connection) => {
     const name = await (job === '' ? currentJob(connection.client) : resolveJobName(connection.client, job));
-    return followJob((options) => connection.client.watch(name, options), connection, context, files);
+    return followJob((options) => connection.client.watch(name, options), connection, context, {
+      ...files,
+      isOthers: true,
+    });
   });
 }
 
 // Signals within this time are one Ctrl-C: a terminal sends it to both processes, and bin/fa-tui.js passes it on.
 const SAME_PRESS_MS = 150;
+
+interface ComeBackOptions {
+  /** Erases a line that is being redrawn. Returns false if there was none. */
+  readonly clear?: () => boolean;
+  /** True if the first Ctrl-C exits. */
+  readonly leaves?: boolean;
+}
 
 /**
  * Makes the first Ctrl-C print how to come back to the job, and the second one exit. Without a job, the first one
@@ -270,10 +290,15 @@ const SAME_PRESS_MS = 150;
 export const onInterruptComeBack = (
   job: () => string | undefined,
   { surroundings: { stderr }, options }: CommandContext,
+  { clear = () => false, leaves = false }: ComeBackOptions = {},
 ): ReturnType<typeof onInterrupt> =>
   onInterrupt(() => {
     const name = job();
-    return name !== undefined && stderr.write(`\n${comeBack([name], options)}\nCtrl-C again leaves.\n`);
+    if (name === undefined) return false;
+    // Without a line to erase, the terminal has written ^C at the end of what is there.
+    const gap = clear() ? '' : '\n';
+    stderr.write(`${gap}${comeBack([name], options)}\n${leaves ? '' : 'Ctrl-C again leaves.\n'}`);
+    return !leaves;
   });
 
 /**

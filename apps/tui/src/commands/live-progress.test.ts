@@ -3,7 +3,7 @@ import { Phase, Verdict, JobEventSchema } from '@flashcore/shared/contract';
 import { afterEach, expect, test, vi } from 'vitest';
 import { reduceJob } from '../state/job-reducer.ts';
 import { jobViewOf } from '../state/job-view.ts';
-import { eventsOf } from '../testing/sample-job.ts';
+import { SAMPLE_START_MS, eventsOf } from '../testing/sample-job.ts';
 import { PLAIN } from '../testing/result-fixtures.ts';
 import { formatFor } from '../present/plain/report-format.ts';
 import { LiveProgress } from './live-progress.ts';
@@ -135,4 +135,13 @@ test('in a log, the activity is printed once in five seconds rather than for eve
     '  verify case 1/7 1x8x512x64 seed 5/14\n',
     '  verify case 1/7 1x8x512x64 seed 10/14\n',
   ]);
+});
+
+test("the status line counts from the phase's start, not from the moment at which a command begins to watch", () => {
+  vi.useFakeTimers({ now: SAMPLE_START_MS + 200 + 70_000 });
+  const { written, progress } = progressOf(true, EVENTS.slice(0, 2));
+  vi.advanceTimersByTime(1_000);
+  expect(written.at(-1)).toContain(' build  1 min 11 s');
+  expect([progress.clear(), progress.clear()]).toEqual([true, false]);
+  progress.stop();
 });

@@ -62,6 +62,13 @@ export class LiveProgress {
     if (this.#timer) this.#draw();
   }
 
+  /** Erases the status line, and with it the ^C that the terminal wrote behind it. False if there was no such line. */
+  clear(): boolean {
+    const wasDrawn = this.#drawn;
+    this.#erase();
+    return wasDrawn;
+  }
+
   // Writes the status to a log from time to time. In a terminal a timer draws the status line instead.
   #tellSparsely(): void {
     if (this.#timer !== undefined || Date.now() - this.#lastSparseAt < SPARSE_STATUS_MS) return;
@@ -75,6 +82,12 @@ export class LiveProgress {
     return job === undefined ? '' : sanitize(statusText(job));
   }
 
+  /** The time since the start of what the status line names, which may be long before this command began to watch. */
+  #elapsedMs(): number {
+    const { phases = [], startTime, createTime = this.#startedAt } = this.#job() ?? {};
+    return Math.max(0, Date.now() - (phases.at(-1)?.startTime ?? startTime ?? createTime));
+  }
+
   stop(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
@@ -85,7 +98,7 @@ export class LiveProgress {
     const status = this.#status();
     if (!status) return;
     const spinner = this.#format.ascii ? SPINNERS.ascii : SPINNERS.unicode;
-    const text = `${spinner[this.#frame++ % spinner.length]} ${status}  ${formatSeconds((Date.now() - this.#startedAt) / 1000)}`;
+    const text = `${spinner[this.#frame++ % spinner.length]} ${status}  ${formatSeconds(this.#elapsedMs() / 1000)}`;
     this.#stream.write(`\r${styled(cutCells(text, this.#format.width - 1), 'accent', this.#format)}\u001b[K`);
     this.#drawn = true;
   }
