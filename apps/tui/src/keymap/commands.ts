@@ -49,7 +49,7 @@ export const PROGRAM_COMMANDS = [
     keys: ['@'],
     group: 'program',
     help: 'Command log: fa-tui commands for what keys did',
-    hint: ({ commandLog }) => (commandLog.length > 0 ? 'commands' : ''),
+    hint: ({ commandLog }) => (commandLog.length > 0 ? 'command log' : ''),
   },
   { id: 'mouse', keys: ['m'], group: 'program', help: 'Mouse on or off: wheel scrolls, a click selects' },
   {

@@ -978,6 +978,8 @@ test('the command log has the command line for everything that keys started, can
     'fa-tui cancel 77777777',
     `fa-tui watch-source ${shellWord(homedir())} --quick`,
   ]);
+  await terminal.resize(240, 60);
+  expect(await terminal.screen()).toMatch(/@ command log/);
   await terminal.press('@ky');
   expect([terminal.copied[0]?.text, ui().overlay]).toEqual(['fa-tui cancel 77777777\n', undefined]);
 });
