@@ -107,6 +107,30 @@ test('while the emulator measures, the load of its host is shown next to the sam
   }
 });
 
+test.each([
+  [120, 40],
+  [80, 24],
+])('while a host is overloaded, the build says so at %ix%i', async (columns, rows) => {
+  const terminal = openTerminal({ columns, rows, theme: { colors: 'none', ascii: false } });
+  const loaded = (hostLoad: number): void => {
+    const { host } = terminal.store.state;
+    const devices = (host?.devices ?? []).map((device) => ({
+      ...device,
+      reading: create(DeviceReadingSchema, { time: timestampFromMs(hostLoad * 1_000), hostLoad, hostCpus: 2 }),
+    }));
+    terminal.store.dispatch({ type: 'host', host: { ...host!, devices } });
+  };
+  try {
+    await enterScene(terminal, { keys: '1', events: DASHBOARD_MOMENTS.building });
+    loaded(3);
+    expect(await terminal.screen()).not.toMatch(/the host is/);
+    loaded(17.2);
+    expect((await terminal.screen()).replace(/\s*│\n│\s*/g, ' ')).toMatch(/the host is busy: load 17/);
+  } finally {
+    terminal.close();
+  }
+});
+
 test('next to another view, view 2 shows the first failed case, and opens on that case', async () => {
   const terminal = openTerminal({ columns: 200, rows: 60, theme: { colors: 'none', ascii: false } });
   try {

@@ -1,7 +1,7 @@
 import type { RpcRequestInit } from '@flashcore/shared/client';
 import { FlashcoreError, JobState, type Job, type LeaderboardPlace } from '@flashcore/shared/contract';
 import type { AppState } from '../state/app-state.ts';
-import { attachedJob, isSimulated, isTiming } from '../state/selectors.ts';
+import { attachedJob, isBuilding, isSimulated, isTiming } from '../state/selectors.ts';
 import type { ListedProblem } from '../present/sections/problem.ts';
 import type { Questions } from './questions.ts';
 import type { KernelFolders } from '../state/listed-kernel.ts';
@@ -163,9 +163,11 @@ function endedMeanwhile(before: readonly Job[], jobs: readonly Job[]): boolean {
   return jobs.some(({ name, state }) => state === JobState.ENDED && !ended.has(name));
 }
 
-/** True if readings are shown: in view 8, and next to the samples while the emulator is timing. */
-const showsReadings = (state: AppState): boolean =>
-  state.ui.view === 'host' || (isSimulated(state) && isTiming(attachedJob(state)));
+/** True if readings are shown: in view 8, and while the emulator's host compiles or the emulator is timing. */
+const showsReadings = (state: AppState): boolean => {
+  const job = attachedJob(state);
+  return state.ui.view === 'host' || (isSimulated(state) && (isTiming(job) || isBuilding(job)));
+};
 
 const placeRequest = ({
   deviceName,

@@ -217,7 +217,7 @@ const COMPILING = /^compiling .+?(?:: (\d+ of \d+) done,| with )/;
 function withLogLine(view: JobView, { source, text }: LogLine, time: number): JobView {
   if (source !== 'runner') return view;
   const [isCompiling, done = ''] = COMPILING.exec(text) ?? [];
-  if (isCompiling !== undefined) return { ...view, compiling: { done, time } };
+  if (isCompiling !== undefined) return { ...view, compiling: { done, time }, hasCompiled: true };
   return text.startsWith('compilations: ') ? { ...view, compiling: undefined } : view;
 }
 

@@ -68,6 +68,8 @@ export interface JobView {
   readonly warnings: readonly string[];
   /** What the runner said last about compilations that its device waits for; `done` is text such as "1 of 3". */
   readonly compiling?: { readonly done: string; readonly time: number } | undefined;
+  /** True if the device waited for such compilations. */
+  readonly hasCompiled?: boolean | undefined;
   readonly conditions?: DeviceConditions | undefined;
   readonly provenance?: Provenance | undefined;
   readonly deviceSeconds?: number | undefined;

@@ -23,6 +23,7 @@ import { type AppState, type FilteredList, type HistorySort, type ViewId, type K
 import { phaseShare, type JobView, type PhaseView, type VariantView } from './job-view.ts';
 import { raceOf, type TuneRace } from './tuned-variants.ts';
 import { counted } from '../present/numbers.ts';
+import { DEVICE_WAIT } from '../present/sections/phase-times.ts';
 import { jobMark } from '../present/words.ts';
 
 export const attachedJob = (state: AppState): JobView | undefined =>
@@ -107,6 +108,22 @@ export const currentPhase = (job: JobView | undefined): PhaseView | undefined =>
 export const isTiming = (job: JobView | undefined): boolean =>
   job?.state === JobState.RUNNING && currentPhase(job)?.phase === Phase.BENCHMARK;
 
+/** True from the start of a build to the end of the wait for the device that follows it. */
+export const isBuilding = (job: JobView | undefined): boolean =>
+  job?.state === JobState.RUNNING && currentPhase(job)?.phase === Phase.BUILD;
+
+/** Processes per CPU from which a compilation takes several times as long. */
+const BUSY_LOAD = 1.5;
+
+/** Why a build takes long, such as "the host is busy: load 17 on 2 CPUs"; undefined if its host is not overloaded. */
+export function busyHostText(state: AppState): string | undefined {
+  const job = attachedJob(state);
+  const { hostLoad = 0, hostCpus = 0 } = entryOf(state.readings, job?.device?.deviceId ?? '')?.at(-1) ?? {};
+  return isBuilding(job) && hostLoad > BUSY_LOAD * hostCpus
+    ? `the host is busy: load ${hostLoad.toFixed(0)} on ${counted(hostCpus, 'CPU')}`
+    : undefined;
+}
+
 // Shorter waits are not shown; they are not in the runner's log either.
 const TELL_WAIT_MS = 500;
 
@@ -121,10 +138,16 @@ const COMPILING_FOR_MS = 45_000;
 
 /** What a job that waitsSince() waits for. The emulator is compiled on its first start on a machine. */
 export function waitText({ compiling, device }: JobView, now: number): string {
-  if (compiling === undefined || now - compiling.time > COMPILING_FOR_MS) return 'waiting for the device';
-  const what = device?.simulated === false ? 'compiling for the device' : 'compiling the emulator';
+  if (compiling === undefined || now - compiling.time > COMPILING_FOR_MS) return DEVICE_WAIT;
+  const what = compilingText({ device });
   return compiling.done === '' ? what : `${what}, ${compiling.done}`;
 }
+
+const compilingText = ({ device }: Pick<JobView, 'device'>): string =>
+  device?.simulated === false ? 'compiling for the device' : 'compiling the emulator';
+
+/** The word for a job's waits for its device after it has ended; the same as waitText() had for the longest one. */
+export const waitedText = (job: JobView): string => (job.hasCompiled ? compilingText(job) : DEVICE_WAIT);
 
 /** The finished share of the current phase; 1 once the job has ended. Undefined before the first phase. */
 export function jobShare(job: JobView | undefined): number | undefined {

@@ -21,12 +21,12 @@ test('there is a bar for the queue, for each phase and for the time between phas
   const lines = plainLines(phaseTimeBlocks(job, result), { ...PLAIN, width: 60 });
   expect(lines.map((line) => line.replace(/[█▏▎▍▌▋▊▉]+ +/, '| '))).toEqual([
     'Time  5.50 s from the request to the verdict',
-    '    queued            | 500 ms',
-    '    build USE_WMMA=1  | 1.50 s',
-    '    device opens      | 500 ms',
-    '    verify USE_WMMA=1 | 1.00 s',
-    '    build USE_WMMA=0  | 1.00 s',
-    '    between           | 999 ms',
+    '    queued                 | 500 ms',
+    '    build USE_WMMA=1       | 1.50 s',
+    '    waiting for the device | 500 ms',
+    '    verify USE_WMMA=1      | 1.00 s',
+    '    build USE_WMMA=0       | 1.00 s',
+    '    between                | 999 ms',
   ]);
 });
 

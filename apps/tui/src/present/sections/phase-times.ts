@@ -23,12 +23,18 @@ export function phaseTimeBlocks(
   ];
 }
 
-/** Bars for the phases in order, and for the time between them. If there are two variants, labels name the variant. */
-export function phaseBars({ phaseTimes, deviceSeconds }: Timed): Bar[] {
+/** The word for the time until the worker has opened the device. */
+export const DEVICE_WAIT = 'waiting for the device';
+
+/**
+ * Bars for the phases in order, and for the time between them. If there are two variants, labels name the variant.
+ * `wait` names the time until the device was open.
+ */
+export function phaseBars({ phaseTimes, deviceSeconds }: Timed, wait = DEVICE_WAIT): Bar[] {
   const several = new Set(phaseTimes.map(({ variant }) => variant)).size > 1;
   const inPhases = phaseTimes.reduce((sum, { seconds }) => sum + seconds, 0);
   const rest = deviceSeconds - inPhases;
-  return merged([...phaseTimes.flatMap((time) => barsOf(time, several)), ...barOf('between', rest)]);
+  return merged([...phaseTimes.flatMap((time) => barsOf(time, { several, wait })), ...barOf('between', rest)]);
 }
 
 /** One bar for a phase that ran in two parts, such as the comparison of times and then of everything else. */
@@ -40,9 +46,12 @@ function merged(bars: readonly Bar[]): Bar[] {
 }
 
 /** Bars for the phase's own work, and for its wait until the worker has opened the device. */
-function barsOf({ phase, variant, seconds, waitSeconds }: PhaseTime, several: boolean): Bar[] {
+function barsOf(
+  { phase, variant, seconds, waitSeconds }: PhaseTime,
+  { several, wait }: { readonly several: boolean; readonly wait: string },
+): Bar[] {
   const label = [PHASE_WORDS[phase], several ? variantWord(variant) : ''].filter(Boolean).join(' ');
-  return [...barOf(label, seconds - waitSeconds), ...barOf('device opens', waitSeconds)];
+  return [...barOf(label, seconds - waitSeconds), ...barOf(wait, waitSeconds)];
 }
 
 const barOf = (label: string, seconds: number): Bar[] =>

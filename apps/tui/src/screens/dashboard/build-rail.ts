@@ -6,7 +6,7 @@ import { flowRows, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import { counted, formatBytes, formatPercent, formatSeconds } from '../../present/numbers.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { mostOf } from '../../state/pinned.ts';
-import { attachedJob, clockOf, shownVariant } from '../../state/selectors.ts';
+import { attachedJob, busyHostText, clockOf, shownVariant } from '../../state/selectors.ts';
 import { nothingYet } from '../pane/nothing.ts';
 import type { View } from '../pane/view.ts';
 
@@ -21,7 +21,8 @@ export const buildRail: View = ({ state }, size) => {
       body: (build.succeeded ? figures(variant, size.width) : failure(variant, size.width)).slice(0, size.height),
     };
   const phase = job?.phases.at(-1);
-  if (job?.state === JobState.RUNNING && phase?.phase === Phase.BUILD && phase.endTime === undefined)
+  if (job?.state === JobState.RUNNING && phase?.phase === Phase.BUILD && phase.endTime === undefined) {
+    const busy = busyHostText(state);
     return {
       title,
       body: [
@@ -30,8 +31,10 @@ export const buildRail: View = ({ state }, size) => {
           run('compiling'),
           run(` ${formatSeconds((clockOf(state, job) - phase.startTime) / 1000)}`, 'dim'),
         ],
-      ],
+        ...(busy === undefined ? [] : wrapRows(busy, size.width, { role: 'warn' })),
+      ].slice(0, size.height),
     };
+  }
   return { title, body: nothingYet(state, 'build', size).slice(0, size.height) };
 };
 

@@ -6,7 +6,7 @@ import { Store } from '../../session/store.ts';
 import { initialState } from '../../state/app-state.ts';
 import { reduceJob } from '../../state/job-reducer.ts';
 import { jobViewOf, type JobView } from '../../state/job-view.ts';
-import { WATCH_LABEL, waitText } from '../../state/selectors.ts';
+import { WATCH_LABEL, waitText, waitedText } from '../../state/selectors.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf, sampleEvents } from '../../testing/sample-job.ts';
 import { headerRow } from '../chrome/header.ts';
 import { messageRows } from '../chrome/message.ts';
@@ -54,6 +54,8 @@ test('a wait during which the emulator is compiled is called that, with its prog
   ]);
   expect(rowText(jobRow(views.at(-2)!, now, 100))).toContain('● compiling the emulator, 1 of 2 30.0 s');
   expect(waitText(views.at(-2)!, now + 60_000)).toBe('waiting for the device');
+  // After the job, the time that it took has the same name.
+  expect([views.at(-4)!, views.at(-1)!].map(waitedText)).toEqual(['waiting for the device', 'compiling the emulator']);
 });
 
 describe('a job whose variant failed', () => {

@@ -36,7 +36,9 @@ import {
   shownVariantText,
   variantsOf,
   waitText,
+  waitedText,
   waitsSince,
+  busyHostText,
 } from '../../state/selectors.ts';
 import { LARGEST_ERROR, limitText } from '../../present/sections/cases.ts';
 import { failedProbes, parityTally, worstCase } from '../dashboard/correct-live.ts';
@@ -96,6 +98,7 @@ function headRows(state: AppState, job: JobView, { width, height }: Size): Row[]
   return [
     // The finding is shown in full below, so the summary would only repeat it.
     jobRow(job, clockOf(state, job), width, finding.length > 0 ? '' : rejection(state, job)),
+    ...busyLine(state, width),
     correctLine(state, width),
     ...(finding.length > 0 ? finding : [latencyLine(state, width)]),
     gatesLine(state, width),
@@ -103,6 +106,12 @@ function headRows(state: AppState, job: JobView, { width, height }: Size): Row[]
     ...(finding.length > 0 ? [] : timeLine(job, width)),
     [run('─'.repeat(width), 'border')],
   ];
+}
+
+/** Says why a build takes long. */
+function busyLine(state: AppState, width: number): Row[] {
+  const text = busyHostText(state);
+  return text === undefined ? [] : [line('host', [run(text, 'warn')], width)];
 }
 
 /** Says why the gates rejected a correct kernel: in the summary this comes last and would be cut off. */
@@ -118,9 +127,10 @@ function rejection(state: AppState, { name, outcome }: JobView): string | undefi
 const isRejecting = ({ verdict, level }: GateResult): boolean => verdict === Verdict.FAIL && level === 'hard';
 
 /** Time per phase of an ended job, longest first; only as many phases as fit. */
-function timeLine({ result }: JobView, width: number): Row[] {
+function timeLine(job: JobView, width: number): Row[] {
+  const { result } = job;
   if (result === undefined || result.phaseTimes.length === 0) return [];
-  const bars = phaseBars(result).sort((a, b) => b.value - a.value);
+  const bars = phaseBars(result, waitedText(job)).sort((a, b) => b.value - a.value);
   const all = bars.reduce((sum, { value }) => sum + value, 0);
   const parts = bars.map(({ label, value }, index): Row => {
     const cells = Math.max(1, Math.round((TIME_CELLS * value) / all));
