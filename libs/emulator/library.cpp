@@ -62,6 +62,7 @@ GlobalShadow& GlobalShadow::instance() {
   return none;
 }
 void GlobalShadow::mark_unwritten(uint64_t, uint64_t) {}
+void GlobalShadow::mark_workspace(uint64_t, uint64_t) {}
 void GlobalShadow::note_written(uint64_t, uint64_t) {}
 void GlobalShadow::forget_unwritten() {}
 void GlobalShadow::forget(uint64_t) {}

@@ -55,7 +55,8 @@ export function emulatorLibraryUnit(
   const object = (source: string, name: string, flags: string[]): Command => ({
     arguments: [...common, ...flags, '-c', source, '-o', name],
   });
-  const link = ['-shared', '-o', 'libcuda_emu.so'];
+  // A function that only the other engine defines fails to link, not when the library is loaded.
+  const link = ['-shared', '-Wl,-z,defs', '-o', 'libcuda_emu.so'];
   return {
     compiler: { ...cxx, identity: cxx.anyProcessor ?? cxx.identity },
     target: engine === 'ptx' ? `libcuda_emu, with the PTX engine (${vectors})` : 'libcuda_emu',
