@@ -121,7 +121,7 @@ test.each(inFull(['bf16', 'fp16'] as const, (dtype) => dtype === 'bf16'))(
     const [all] = (await judged(true)).groups;
     expect(all).toMatchObject({ wronged: [], cells: [shapes.map(() => ['found'])] });
     const [byTolerance] = (await judged(false)).groups;
-    // By the tolerance alone, zeros or half of the keys would pass for a mean of so many values.
+    // The mean of so many values is so small that the tolerance alone would accept zeros, or half of the keys.
     expect(byTolerance!.cells[0]!.at(-1)).toEqual(['missed']);
   },
 );

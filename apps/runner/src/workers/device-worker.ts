@@ -192,7 +192,7 @@ export class DeviceWorker {
   }
 }
 
-/** The reason of a request's failure that is no kernel's fault. */
+/** Why a request failed, if no kernel caused the failure. */
 export const reasonOfFailure = ({
   wrongDefinition,
 }: Extract<WorkerOutcome<unknown>, { status: 'failed' }>): 'INVALID_MANIFEST' | 'INTERNAL' =>

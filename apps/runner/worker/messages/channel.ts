@@ -51,7 +51,7 @@ export type WorkerNotice =
   /** The worker enters a call that may block. If no other message comes within the limit, kill the worker. */
   | { type: 'step'; what: string; limitMs: number }
   | { type: 'seed'; index: number }
-  /** How far the running launches have come after so many seconds, by the blocks that have begun. */
+  /** How many blocks the running launches have begun, and the seconds since the launches started. */
   | { type: 'launch'; blocksBegun: number; blocks: number; seconds: number }
   | { type: 'output'; output: VerifiedOutput }
   | { type: 'samples'; mode: TimingModeName; warmUp: boolean; samplesUs: Float32Array }

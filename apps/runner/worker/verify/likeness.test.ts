@@ -52,7 +52,7 @@ beforeAll(async () => {
 
 const mutantNamed = (wanted: string): ProblemMutant => ATTENTION.mutants.find(({ name }) => name === wanted)!;
 
-/** The names of the mutants that mutantsLike() finds for an output. */
+/** The names of the mutants whose outputs mutantsLike() takes for this one. */
 const like = async (O: TensorsByName[string]): Promise<string[]> =>
   (await mutantsLike(ATTENTION, await likeRun(O), reference)).map(({ name }) => name);
 

@@ -64,7 +64,7 @@ export async function kernelsOfProblem(problem: string): Promise<ProblemKernel[]
 
 const includesOf = (text: string): string[] => [...text.matchAll(/^\s*#include "([^"]+)"/gm)].map(([, name]) => name!);
 
-/** Characters of a kernel's source and of the files that it includes from its folder or from the kernels' folder. */
+/** The length of a kernel's source plus that of each header it includes from its own folder or from kernels/. */
 function sizeOf({ folder, source }: ProblemKernel): number {
   const texts = new Map([['', source]]);
   for (const text of texts.values())

@@ -144,7 +144,7 @@ export const VIEW_COMMANDS = [
     whyNot: (state) =>
       inKernels(state)
         ? 'The selected kernel has no notes'
-        : 'There is no other finding: o shows the next one of a job, and in 7 the notes of a kernel',
+        : 'There is no other finding: in view 7, o opens the notes of a kernel',
   },
   {
     id: 'next-finding',
