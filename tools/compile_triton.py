@@ -121,47 +121,96 @@ def compile_kernel(request):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    module, copy = load(request["source"], place_in(request))
-    entry = request["entry"]
-    function = function_of(module, entry)
-    if function is None:
-        fail(request["source"], 1, f"must have a function {entry} under @triton.jit, which kernel.yaml names as entry")
-    values = request["values"]
+    module, _ = load(request["source"], place_in(request))
+    target = GPUTarget("cuda", request["capability"], 32)
+    entries, parts, header = request["entries"], [], ""
+    for entry in entries:
+        name, function = entry["function"], function_of(module, entry["function"])
+        if function is None:
+            fail(
+                request["source"], 1, f"must have a function {name} under @triton.jit, which kernel.yaml names as entry"
+            )
+        signature, constants, aligned = arguments_of(function, entry, request["source"])
+        values = entry["values"]
+        options = {option: values[option.upper()] for option in OPTIONS if option.upper() in values}
+        compiled = triton.compile(ASTSource(function, signature, constants, aligned), target=target, options=options)
+        header += memory_of(compiled.metadata, entry, request["source"], len(entries) > 1)
+        parts.append((name, entry["symbol"], re.sub(r'(\.file\t\d+ )".*/([^/"]+)"', r'\1"\2"', compiled.asm["ptx"])))
+    pathlib.Path("kernel.ptx").write_text(header + (parts[0][2] if len(parts) == 1 else joined(parts)), encoding="utf8")
+
+
+OPTIONS = ("num_warps", "num_stages", "num_ctas")
+
+
+def arguments_of(function, entry, source):
+    """What ASTSource takes: the types of all arguments, the values of constexprs, and known divisors."""
+    name, values = entry["function"], entry["values"]
     constants, signature, aligned = {}, {}, {}
-    types = list(request["types"])
+    types = list(entry["types"])
     for index, parameter in enumerate(function.params):
-        name = parameter.name
+        argument = parameter.name
         if not parameter.is_constexpr:
             if not types:
-                given = len(request["types"])
-                fail(request["source"], 1, f"{entry} has more arguments than the {given} of kernel.yaml: {name}")
-            signature[name], _, divisor = types.pop(0).partition(":")
+                given = len(entry["types"])
+                fail(source, 1, f"{name} has more arguments than the {given} of kernel.yaml: {argument}")
+            signature[argument], _, divisor = types.pop(0).partition(":")
             # Tensors and workspaces start at multiples of 256 bytes.
-            if signature[name].startswith("*") or divisor:
+            if signature[argument].startswith("*") or divisor:
                 aligned[(index,)] = [["tt.divisibility", int(divisor or 16)]]
             continue
-        if name not in values and not parameter.has_default:
-            fail(request["source"], 1, f"{entry}'s constexpr {name} must be a parameter or a constant of kernel.yaml")
-        signature[name] = "constexpr"
-        constants[(index,)] = values.get(name, parameter.default)
+        if argument not in values and not parameter.has_default:
+            fail(source, 1, f"{name}'s constexpr {argument} must be a parameter or a constant of kernel.yaml")
+        signature[argument] = "constexpr"
+        constants[(index,)] = values.get(argument, parameter.default)
     if types:
-        fail(request["source"], 1, f"{entry} must have {len(request['types'])} arguments, as kernel.yaml gives")
-    names = {"num_warps": "NUM_WARPS", "num_stages": "NUM_STAGES", "num_ctas": "NUM_CTAS"}
-    options = {option: values[name] for option, name in names.items() if name in values}
-    target = GPUTarget("cuda", request["capability"], 32)
-    compiled = triton.compile(ASTSource(function, signature, constants, aligned), target=target, options=options)
-    scratch = getattr(compiled.metadata, "global_scratch_size", 0)
+        fail(source, 1, f"{name} must have {len(entry['types'])} arguments, as kernel.yaml gives")
+    unknown = [each for each in entry["own"] if each not in signature and each.lower() not in OPTIONS]
+    if unknown:
+        fail(source, 1, f"{name} has no constexpr {unknown[0]}, which the entry in kernel.yaml names")
+    return signature, constants, aligned
+
+
+def memory_of(metadata, entry, source, is_named):
+    """The lines by which the runner knows the memory of an entry, with the entry's symbol if there are several."""
+    scratch = getattr(metadata, "global_scratch_size", 0)
     if scratch > MAX_SCRATCH_BYTES:
-        fail(
-            request["source"],
-            1,
-            f"{entry} must take at most {MAX_SCRATCH_BYTES} bytes of scratch memory for each CTA, got {scratch}",
+        most = f"at most {MAX_SCRATCH_BYTES} bytes of scratch memory for each CTA"
+        fail(source, 1, f"{entry['function']} must take {most}, got {scratch}")
+    name = f"{entry['symbol']}: " if is_named else ""
+    lines = f"// flashcore: {name}{metadata.shared} bytes of dynamic shared memory\n"
+    return lines + (f"// flashcore: {name}{scratch} bytes of scratch memory for each CTA\n" if scratch > 0 else "")
+
+
+SECTIONS = "\n\t.section\t.debug_"
+MODULE_HEAD = re.compile(r"^\.(?:version|target|address_size)\b.*\n", re.MULTILINE)
+DECLARED_ELSEWHERE = re.compile(r"^\.extern\b[^;]*;\n?", re.MULTILINE)
+OWN_SYMBOL = re.compile(
+    r"^(?:\.(?:visible|weak)\s+)?"
+    r"(?:\.func\s*(?:\([^)]*\)\s*)?|\.(?:global|const)\b[^=;\[\n]*\s)([A-Za-z_$][\w$]*)",
+    re.MULTILINE,
+)
+FILE = re.compile(r'^\t?\.file\t(\d+) "([^"\n]*)".*\n', re.MULTILINE)
+
+
+def joined(parts):
+    """One module of several (function, symbol, PTX), each of them compiled separately. Entries get their symbols, names
+    that would occur twice get a number, and files are numbered anew. Descriptions for debuggers are left out: profilers
+    read the lines from .loc."""
+    head, declared, files, texts = MODULE_HEAD.findall(parts[0][2]), [], {}, []
+    for number, (function, symbol, ptx) in enumerate(parts):
+        text = MODULE_HEAD.sub("", ptx.split(SECTIONS, 1)[0] + "\n")
+        declared += [each for each in DECLARED_ELSEWHERE.findall(text) if each not in declared]
+        text = DECLARED_ELSEWHERE.sub("", text)
+        for own in set(OWN_SYMBOL.findall(text)):
+            text = re.sub(rf"(?<![\w$]){re.escape(own)}(?![\w$])", lambda _, own=own: f"{own}_{number}", text)
+        text = re.sub(
+            rf"(?<=\.entry ){re.escape(function)}(?=\()|(?<![\w$]){re.escape(function)}(?=_param_\d+\b)", symbol, text
         )
-    ptx = re.sub(r'(\.file\t\d+ )".*/([^/"]+)"', r'\1"\2"', compiled.asm["ptx"])
-    header = f"// flashcore: {compiled.metadata.shared} bytes of dynamic shared memory\n"
-    if scratch > 0:
-        header += f"// flashcore: {scratch} bytes of scratch memory for each CTA\n"
-    pathlib.Path("kernel.ptx").write_text(header + ptx, encoding="utf8")
+        places = {index: files.setdefault(name, len(files) + 1) for index, name in FILE.findall(text)}
+        text = re.sub(r"(\.loc\t\d+ \d+ \d+), function_name [^\n/]*", r"\1", FILE.sub("", text))
+        texts.append(re.sub(r"\.loc\t(\d+) ", lambda found, of=places: f".loc\t{of[found[1]]} ", text))
+    named = [f'\t.file\t{index} "{name}"\n' for name, index in files.items()]
+    return "".join([*head, *declared, *texts, *named])
 
 
 def place_of(error, source, copies):

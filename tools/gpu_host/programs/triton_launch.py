@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Times examples/kernels/triton_attention with Triton's own launcher, in a CUDA graph.
 
-  python3 triton_launch.py FOLDER CAPABILITY SHAPE…
+  python3 triton_launch.py FOLDER CAPABILITY CUBIN SHAPE…
 
-FOLDER has attention.py. Standard output is a JSON object: for each shape (BxHxSx64, `c` appended when causal) the
+FOLDER has attention.py, and CUBIN gets the machine code that is launched. Standard output is a JSON object: for each shape (BxHxSx64, `c` appended when causal) the
 median and the 2.5th and 97.5th percentile of 200 replays, in microseconds per launch, and the largest difference from
 PyTorch's attention in fp32. A replay has 50 launches. As in flashcore's hot measurement, each launch has its own
 output, and the launches cycle through as many sets of inputs as fit in 24 MiB.
 """
 
 import json
+import pathlib
 import sys
 
 import torch
@@ -20,11 +21,12 @@ INPUT_BYTES = 24 * 2**20
 
 
 def main():
-    folder, capability, shapes = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    folder, capability, cubin, *shapes = sys.argv[1:]
     sys.path.insert(0, folder)
     import attention
 
-    kernel = attention.compiled_for(capability)
+    kernel = attention.compiled_for(int(capability))
+    pathlib.Path(cubin).write_bytes(kernel.asm["cubin"])
     report = {}
     for shape in shapes:
         causal = shape.endswith("c")

@@ -12,9 +12,9 @@ EXAMPLE = "examples/kernels/triton_attention"
 
 
 def languages(m):
-    """Compares a Triton kernel launched by flashcore with the same code launched by Triton. This host's Triton compiles
-    it for its GPU, and the two time it in turns. Then runs ranked experiments with the PTX of the repository and with
-    this host's PTX."""
+    """Compares a Triton kernel launched by flashcore with the same machine code launched by Triton. This host's Triton
+    compiles it for its GPU, and the two time it in turns. Then runs ranked experiments with the PTX of the repository
+    and with this host's PTX."""
     folder = m.work / "triton_attention"
     shutil.copytree(ROOT / EXAMPLE, folder)
     code, _, text, errors = m.run([sys.executable, folder / "attention.py", "90"], name="languages.compile.txt")
@@ -27,10 +27,14 @@ def languages(m):
     (folder / "kernel.yaml").write_text(manifest, encoding="utf8")
 
     program = m.keep_program("triton_launch.py")
+    machine_code = m.work / "triton_machine_code"
+    shutil.copytree(folder, machine_code)
+    (machine_code / "kernel.yaml").write_text(manifest.replace("attention.ptx", "attention.cubin"), encoding="utf8")
     rounds = []
     for turn in range(3):
-        _, _, text, _ = m.run([sys.executable, program, folder, "90", *SHAPES], name=f"languages.triton.{turn}.json")
-        results = m.bench(str(folder), f"languages.flashcore.{turn}.json", *shape_options(SHAPES))
+        own = [sys.executable, program, folder, "90", machine_code / "attention.cubin", *SHAPES]
+        _, _, text, _ = m.run(own, name=f"languages.triton.{turn}.json")
+        results = m.bench(machine_code, f"languages.flashcore.{turn}.json", *shape_options(SHAPES))
         rounds.append((json.loads(text), [each for each in results if each["mode"].endswith("HOT")]))
     report = {}
     for index, shape in enumerate(SHAPES):
@@ -49,7 +53,6 @@ def languages(m):
 FIXTURES = ROOT / "test/fixtures/triton"
 SEARCHED = FIXTURES / "attention"
 SEARCH_SHAPES = ["2x8x512x64", "4x16x2048x64c"]
-TUTORIAL_SHAPE = "2x8x512x64c"
 # Launched once each, and read by source line. `npm run triton-lines` compares them with the emulator.
 LAUNCHES = FIXTURES / "counted/launches.json"
 PER_INSTRUCTION = [
@@ -97,21 +100,20 @@ def tutorial(m):
     (folder / "NOTES.md").write_text(
         "The tutorial's functions as they are; flashcore launches them.\n", encoding="utf8"
     )
-    step("verify", "verify", folder, "--shape", "1x2x256x64c", "--seeds", "1")
-    ran = step("run", "run", folder, "--shape", TUTORIAL_SHAPE, "--json", limit=90)
+    step("verify", "verify", folder, "--shape", "1x2x256x64", "--shape", "1x2x256x64c", "--seeds", "1")
+    ran = step("run", "run", folder, "--json", limit=90)
     step(
         "tune",
-        *("tune", folder, "--shape", TUTORIAL_SHAPE, "--set", "STAGE=3", "--budget", "8", "--budget", "40s"),
+        *("tune", folder, "--shape", CANONICAL, "--budget", "8", "--budget", "40s"),
         limit=80,
     )
     job = json.loads(ran)["job"]["name"] if ran else ""
     step("accept", "accept", job, "--note", "the tutorial as it is")
+    step("champions", "champions")
     exported = m.work / "tutorial_attention.py"
     step("export", "export", folder, "--torch", exported)
     program = m.keep_program("triton_export.py")
-    _, _, text, errors = m.run(
-        [sys.executable, program, exported, TUTORIAL_SHAPE], name="tutorial.exported.json", limit=60
-    )
+    _, _, text, errors = m.run([sys.executable, program, exported, CANONICAL], name="tutorial.exported.json", limit=60)
     print(f"  exported: {text or errors[-3:]}", flush=True)
 
 

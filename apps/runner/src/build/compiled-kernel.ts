@@ -121,7 +121,9 @@ export class KernelAssembly {
     const ptxEntries = isReported ? undefined : this.#entriesInPtx(runs);
     const takenBySymbol = this.#parametersOf(runs);
     const symbols = [...(isReported ? reports : (ptxEntries ?? [])).map(({ entry }) => entry)];
-    const spelled = symbolsOfSpelled(spec.entries, [...new Set([...symbols, ...takenBySymbol.keys()])]);
+    const spelled = spec.triton
+      ? new Map(spec.triton.map(({ entry, symbol }) => [entry, symbol]))
+      : symbolsOfSpelled(spec.entries, [...new Set([...symbols, ...takenBySymbol.keys()])]);
     const inPtxas = asSpelled(reports, spelled);
     const inPtx = ptxEntries && asSpelled(ptxEntries, spelled);
     const excess = [
@@ -285,7 +287,7 @@ const withShared = (spec: BuildSpec): BuildSpec => ({
   ...spec,
   launches: spec.launches.map((launch) => ({
     ...launch,
-    sharedBytes: Math.max(launch.sharedBytes, spec.sharedBytes ?? 0),
+    sharedBytes: Math.max(launch.sharedBytes, spec.memory?.get(launch.entry)?.sharedBytes ?? 0),
   })),
 });
 
@@ -296,12 +298,12 @@ const withShared = (spec: BuildSpec): BuildSpec => ({
 function withSymbols(
   image: DeviceImage | undefined,
   spelled: ReadonlyMap<string, string>,
-  { entries, sharedBytes, scratchBytes }: Pick<BuildSpec, 'entries' | 'sharedBytes' | 'scratchBytes'>,
+  { entries, memory }: Pick<BuildSpec, 'entries' | 'memory'>,
 ): DeviceImage | undefined {
   if (typeof image !== 'string') return image;
-  if (sharedBytes !== undefined)
+  if (memory)
     return Object.fromEntries(
-      entries.map((entry) => [entry, { path: image, symbol: entry, sharedBytes, scratchBytes }]),
+      entries.map((entry) => [entry, { path: image, symbol: spelled.get(entry) ?? entry, ...memory.get(entry) }]),
     );
   if (spelled.size === 0) return image;
   return Object.fromEntries(

@@ -1,14 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import pLimit from 'p-limit';
-import {
-  isCubinSource,
-  isPtxSource,
-  isTritonSource,
-  scratchBytesIn,
-  sharedBytesIn,
-  targetIn,
-} from '@flashcore/shared/kernels';
+import { isCubinSource, isPtxSource, isTritonSource, targetIn, tritonMemory } from '@flashcore/shared/kernels';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { BuildListener, CompileCache } from './compile-cache.ts';
@@ -152,8 +145,7 @@ export class KernelBuilder {
       // Triton makes PTX for sm_90a if the architecture is sm_90, and only sm_90a assembles it.
       ...(target?.replace(/[af]$/, '') === spec.arch && { arch: target }),
       source: 'kernel.ptx',
-      sharedBytes: sharedBytesIn(text),
-      scratchBytes: scratchBytesIn(text),
+      memory: new Map(spec.triton!.map(({ entry, symbol }) => [entry, tritonMemory(text, symbol)])),
     };
     const assembling = this.#units
       .of(ptx, [{ path: 'kernel/kernel.ptx', text }], emulation)

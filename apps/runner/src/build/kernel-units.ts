@@ -1,5 +1,12 @@
 import { posix } from 'node:path';
-import { isCubinSource, isPtxSource, isSpelledEntry, type ResolvedVariant } from '@flashcore/shared/kernels';
+import {
+  isCubinSource,
+  isPtxSource,
+  isSpelledEntry,
+  type ResolvedVariant,
+  type TritonMemory,
+  type TritonUnit,
+} from '@flashcore/shared/kernels';
 import type { AssignedBuilds } from './assigned-builds.ts';
 import { clangUnit } from './clang-unit.ts';
 import type { CompileUnit } from './compile-unit.ts';
@@ -34,12 +41,10 @@ export interface BuildSpec {
   multiprocessors?: number | undefined;
   /** Launches of the job's shapes, for which occupancy is calculated. */
   launches: readonly ShapeLaunch[];
-  /** Lower bound on each launch's dynamic shared memory, which only the compiled code shows. */
-  sharedBytes?: number;
-  /** Scratch memory of each CTA, which only the compiled code shows. */
-  scratchBytes?: number;
-  /** Argument types of a Triton kernel's function, such as "*fp16"; undefined if Triton does not compile the kernel. */
-  tritonTypes?: readonly string[] | undefined;
+  /** The functions that Triton compiles; undefined if Triton does not compile the kernel. */
+  triton?: readonly TritonUnit[] | undefined;
+  /** For each entry, memory of a launch that only the compiled code shows; undefined if Triton did not compile it. */
+  memory?: ReadonlyMap<string, TritonMemory>;
   /** Entries that the build waits for, if entries are compiled separately. Default: all. */
   first?: readonly string[] | undefined;
 }

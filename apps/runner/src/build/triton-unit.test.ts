@@ -5,7 +5,7 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { parseManifest, resolveVariant } from '@flashcore/shared/kernels';
+import { parseManifest, resolveVariant, type TritonUnit } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { findBox } from '../sandbox/find-box.ts';
@@ -25,17 +25,44 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const PACKAGE = {
-  '__init__.py': `import types
+  '__init__.py': `import inspect
+import types
 
 
 def jit(function):
-    function.params = []
+    function.params = [
+        types.SimpleNamespace(name=name, is_constexpr=True, has_default=False, default=None)
+        for name in inspect.signature(function).parameters
+    ]
     return function
 
 
 def compile(source, target, options):
-    asm = {"ptx": ".version 8.7\\n"}
-    return types.SimpleNamespace(asm=asm, metadata=types.SimpleNamespace(shared=0, global_scratch_size=0))
+    function, _, constants, _ = source
+    name, bytes = function.__name__, sum(constants.values())
+    ptx = f'''.version 8.7
+.target sm_80
+.address_size 64
+
+.extern .shared .align 16 .b8 global_smem[];
+.global .align 1 .b8 text[2] = {{{bytes}, 0}};
+.visible .entry {name}(
+\\t.param .u64 {name}_param_0
+)
+{{
+\\t.loc\\t{1 + bytes} 7 0
+\\tld.param.b64 %rd1, [{name}_param_0];
+\\tmov.b64 %rd2, text;
+\\tret;
+}}
+\\t.file\\t{1 + bytes} "/there/kernel.py"
+\\t.file\\t99 "/there/standard{bytes}.py"
+\\t.section\\t.debug_abbrev
+\\t{{
+.b8 1
+\\t}}
+'''
+    return types.SimpleNamespace(asm={"ptx": ptx}, metadata=types.SimpleNamespace(shared=bytes, global_scratch_size=0))
 `,
   'backends/__init__.py': '',
   'backends/compiler.py': 'GPUTarget = print\n',
@@ -49,10 +76,22 @@ beforeAll(() => {
   }
 });
 
+const whole: TritonUnit = {
+  entry: 'softmax',
+  symbol: 'softmax',
+  function: 'softmax',
+  values: {},
+  own: [],
+  types: [],
+};
+
 /** Compiles Python that begins with a statement. */
-async function compiled(statement: string, limitMs = 30_000): Promise<Compilation & { ms: number }> {
+async function compiled(
+  statement: string,
+  { limitMs = 30_000, entries = [whole], parameters = '' } = {},
+): Promise<Compilation & { ms: number; ptx: string }> {
   const manifest = parseManifest(readFileSync(MANIFEST, 'utf8'), MANIFEST);
-  const text = `import triton\n${statement}\n\n\n@triton.jit\ndef softmax():\n    pass\n`;
+  const text = `import triton\n${statement}\n\n\n@triton.jit\ndef softmax(${parameters}):\n    pass\n`;
   const unit = tritonUnit({
     triton: {
       name: 'triton',
@@ -72,17 +111,20 @@ async function compiled(statement: string, limitMs = 30_000): Promise<Compilatio
       emulated: true,
       entries: ['softmax'],
       launches: [],
-      tritonTypes: [],
+      triton: entries,
     },
     files: [{ path: 'kernel/kernel.py', text }],
     script: readFileSync(join(ROOT, 'tools/compile_triton.py'), 'utf8'),
   });
   const began = performance.now();
-  const cache = new CompileCache(join(folder, 'cache'), new ArtifactStore(join(folder, 'artifacts')), {
+  const artifacts = new ArtifactStore(join(folder, 'artifacts'));
+  const cache = new CompileCache(join(folder, 'cache'), artifacts, {
     box: () => findBox('required'),
   });
   const compilation = await cache.compile({ ...unit, limitMs }, { signal: AbortSignal.timeout(60_000) });
-  return { ...compilation, ms: performance.now() - began };
+  const [made] = compilation.outputs;
+  const ptx = made ? readFileSync(artifacts.path(made.sha256), 'utf8') : '';
+  return { ...compilation, ms: performance.now() - began, ptx };
 }
 
 test.skipIf(noBox)('harmless Python is compiled to PTX', async () => {
@@ -90,8 +132,54 @@ test.skipIf(noBox)('harmless Python is compiled to PTX', async () => {
   expect([exitCode, outputs.map(({ kind }) => kind)], lines.join('\n')).toEqual([0, ['ptx']]);
 });
 
+const own = (name: string, WIDE: number): TritonUnit => ({
+  ...whole,
+  entry: `softmax[${name}=${WIDE}]`,
+  symbol: `softmax__${name}_${WIDE}`,
+  values: { [name]: WIDE },
+  own: [name],
+});
+
+test.skipIf(noBox)('entries with constexprs of their own become one module', async () => {
+  const entries = [own('WIDE', 3), own('WIDE', 5)];
+  const { ptx, lines } = await compiled('', { parameters: 'WIDE', entries });
+  const [first, second] = [3, 5].map(
+    (bytes, at) => `
+.global .align 1 .b8 text_${at}[2] = {${bytes}, 0};
+.visible .entry softmax__WIDE_${bytes}(
+\t.param .u64 softmax__WIDE_${bytes}_param_0
+)
+{
+\t.loc\t1 7 0
+\tld.param.b64 %rd1, [softmax__WIDE_${bytes}_param_0];
+\tmov.b64 %rd2, text_${at};
+\tret;
+}
+`,
+  );
+  expect(ptx, lines.join('\n')).toBe(`// flashcore: softmax__WIDE_3: 3 bytes of dynamic shared memory
+// flashcore: softmax__WIDE_5: 5 bytes of dynamic shared memory
+.version 8.7
+.target sm_80
+.address_size 64
+.extern .shared .align 16 .b8 global_smem[];
+${first}${second}\t.file\t1 "kernel.py"
+\t.file\t2 "standard3.py"
+\t.file\t3 "standard5.py"
+`);
+});
+
+test.skipIf(noBox)('an entry that gives a constexpr which its function lacks is refused', async () => {
+  const { exitCode, lines } = await compiled('', { parameters: 'WIDE', entries: [own('WIDE', 1), own('WIDTH', 1)] });
+  expect([exitCode, lines.at(-1)]).toEqual([1, expect.stringMatching(/softmax's constexpr WIDE must be a parameter/)]);
+  const unknown = [{ ...own('WIDTH', 1), values: { WIDE: 1, WIDTH: 1 } }];
+  expect((await compiled('', { parameters: 'WIDE', entries: unknown })).lines.at(-1)).toMatch(
+    /softmax has no constexpr WIDTH, which the entry in kernel.yaml names/,
+  );
+});
+
 test.skipIf(noBox)('Python that loops forever is killed at the time limit', async () => {
-  const { timedOut, exitCode, outputs, ms } = await compiled('while True: pass', 2_000);
+  const { timedOut, exitCode, outputs, ms } = await compiled('while True: pass', { limitMs: 2_000 });
   expect([timedOut, exitCode, outputs]).toEqual([true, 137, []]);
   expect(ms).toBeLessThan(20_000);
 });

@@ -21,18 +21,12 @@ const SCRIPT = 'triton/compile_triton.py';
  * kernel's Python.
  */
 export function tritonUnit({ triton, spec, files, script }: TritonOptions): CompileUnit {
-  const { arch, resolved, source, kernelId } = spec;
+  const { arch, source, kernelId } = spec;
   const trees = [
     { name: 'python', folder: triton.prefix, digest: triton.identity },
     { name: 'triton', folder: triton.sitePackages, digest: triton.identity },
   ];
-  const request = tritonRequest({
-    source: `kernel/${source}`,
-    entry: spec.entries[0]!,
-    types: spec.tritonTypes ?? [],
-    resolved,
-    arch,
-  });
+  const request = tritonRequest({ source: `kernel/${source}`, entries: spec.triton ?? [], arch });
   return {
     compiler: triton,
     target: arch,

@@ -10,7 +10,7 @@ import {
   type Finding,
   type CodeFrame,
 } from '@flashcore/shared/contract';
-import { isTritonSource, tritonTypes, type Cases, type ResolvedVariant } from '@flashcore/shared/kernels';
+import { isTritonSource, tritonUnits, type Cases, type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { WorkerNotice } from '../../worker/messages/channel.ts';
 import type { BuildTools } from '../build/build-tools.ts';
 import type { BuildListener } from '../build/compile-cache.ts';
@@ -133,7 +133,7 @@ export function variantServices<Services extends Pick<JobServices, 'spec'>>(
     emulated: device.simulated && manifest.emulated !== false,
     multiprocessors: sameFamily(arch, device.arch) ? device.multiprocessors : undefined,
     entries: [...new Set(manifest.launches.map(({ entry }) => entry))],
-    tritonTypes: isTritonSource(manifest.source) ? tritonTypes(manifest, resolved) : undefined,
+    triton: isTritonSource(manifest.source) ? tritonUnits(manifest, resolved) : undefined,
     launches: shapeLaunches(manifest, resolved, shapes),
   };
   return { ...services, resolved, build, frames: new FrameBook() };

@@ -6,7 +6,7 @@ import {
   manifestOfCompiled,
   parseManifest,
   resolveVariant,
-  tritonTypes,
+  tritonUnits,
 } from '@flashcore/shared/kernels';
 import { entryOf, shellWord, withoutEntry } from '@flashcore/shared/text';
 import { sanitize } from '../present/cells/cell-text.ts';
@@ -53,9 +53,7 @@ export async function compileKernel(
     folder: kernel.folder,
     source,
     request: {
-      entry: manifest.launches[0]!.entry,
-      types: tritonTypes(manifest, resolved),
-      resolved,
+      entries: tritonUnits(manifest, resolved),
       arch: resolved.arch ?? manifest.minArch,
     },
     environment: context.surroundings.environment,

@@ -387,18 +387,46 @@ function refuseCompiled(
 }
 
 function refuseForTriton(
-  { launches, compile }: Pick<RawManifest, 'launches' | 'compile'>,
+  { launches, compile, parameters, constants }: Pick<RawManifest, 'launches' | 'compile' | 'parameters' | 'constants'>,
   refuse: (path: (string | number)[], message: string) => void,
 ): void {
   for (const flag of compile.flags.filter((each) => !each.startsWith('-Xptxas')))
     refuse(['compile', 'flags'], `must be flags of ptxas for a source that Triton compiles, got ${flag}`);
-  const single = singleLaunches(launches);
-  for (const { entry, key } of single) {
-    if (!/^[A-Za-z_]\w{0,127}$/.test(entry))
-      refuse([...key, 'entry'], 'must be the name of a function under @triton.jit');
-    if (entry !== single[0]!.entry)
-      refuse([...key, 'entry'], `must be ${single[0]!.entry}: a Triton source has one entry, got ${entry}`);
+  const entries = new Map<string, string>();
+  for (const { entry, key } of singleLaunches(launches)) {
+    const parsed = tritonEntry(entry);
+    const at = [...key, 'entry'];
+    if (!parsed) {
+      refuse(at, 'must be a function under @triton.jit, with or without constexprs of its own: attention[CAUSAL=1]');
+      continue;
+    }
+    const known = Object.keys(parsed.values).find((name) => Object.hasOwn({ ...parameters, ...constants }, name));
+    if (known !== undefined)
+      refuse(at, `must not give ${known}, which is a parameter or a constant: expressions would have its other value`);
+    const other = entries.get(parsed.symbol);
+    if (other !== undefined && other !== entry)
+      refuse(at, `must differ from ${other} in more than brackets, got ${entry}`);
+    entries.set(parsed.symbol, entry);
   }
+}
+
+/** A function of a Triton kernel, with constexprs that only this entry has. */
+export interface TritonEntry {
+  function: string;
+  values: Record<string, number>;
+  /** The entry's name in the PTX. */
+  symbol: string;
+}
+
+/** Reads an entry such as `_attn_fwd[STAGE=3]`; undefined if it is not of this form. */
+export function tritonEntry(entry: string): TritonEntry | undefined {
+  const [, name, list] = /^([A-Za-z_]\w{0,127})(?:\[([\w=, -]{1,1000})\])?$/.exec(entry) ?? [];
+  if (name === undefined) return undefined;
+  const given = list?.split(',').map((each) => /^ *([A-Za-z_]\w{0,63})=(-?\d{1,9}) *$/.exec(each)) ?? [];
+  const values = given.flatMap((each) => (each ? [[each[1]!, Number(each[2])] as const] : []));
+  if (values.length < given.length || new Set(values.map(([key]) => key)).size < values.length) return undefined;
+  const suffix = values.map(([key, value]) => `__${key}_${String(value).replace('-', 'm')}`).join('');
+  return { function: name, values: Object.fromEntries(values), symbol: `${name}${suffix}` };
 }
 
 export type RawManifest = z.output<typeof manifestSchema>;

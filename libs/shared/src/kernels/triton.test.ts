@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { edited } from '../testing/edited.ts';
 import { parseManifest } from './manifest.ts';
-import { manifestOfCompiled, scratchBytesIn, sharedBytesIn, tritonTypes } from './triton.ts';
+import { manifestOfCompiled, tritonMemory, tritonUnits } from './triton.ts';
 import { parseShape } from './shape.ts';
 import { planLaunches } from './launch-plan.ts';
 import { resolveVariant } from './variant.ts';
@@ -16,7 +16,7 @@ function typesWith(limit: string): string[] {
     edited(TEXT, 'parameters:', `limits: [{ require: "${limit}", because: tiles }]\nparameters:`),
     PATH,
   );
-  return tritonTypes(manifest, resolveVariant(manifest));
+  return [...tritonUnits(manifest, resolveVariant(manifest))[0]!.types];
 }
 
 test('only integers that the limits make multiples of 16 are declared as such', () => {
@@ -28,8 +28,9 @@ test('only integers that the limits make multiples of 16 are declared as such', 
 });
 
 test('the dynamic shared memory is read from the first line of the PTX', () => {
-  expect(sharedBytesIn('// flashcore: 4096 bytes of dynamic shared memory\n.version 8.7\n')).toBe(4096);
-  expect(sharedBytesIn('.version 8.7\n')).toBe(0);
+  const ptx = '// flashcore: 4096 bytes of dynamic shared memory\n.version 8.7\n';
+  expect(tritonMemory(ptx, 'matmul')).toEqual({ sharedBytes: 4096, scratchBytes: 0 });
+  expect(tritonMemory('.version 8.7\n', 'matmul')).toEqual({ sharedBytes: 0, scratchBytes: 0 });
 });
 
 const PTX = '// flashcore: 4096 bytes of dynamic shared memory\n.version 8.7\n.target sm_90a\n.address_size 64\n';
@@ -58,7 +59,7 @@ test("the manifest of Triton's PTX has the parameters as constants and a launch 
 
 test("scratch memory that Triton's metadata requests becomes a workspace", () => {
   const ptx = edited(PTX, '.version', '// flashcore: 640 bytes of scratch memory for each CTA\n.version');
-  expect([scratchBytesIn(ptx), scratchBytesIn(PTX)]).toEqual([640, 0]);
+  expect([ptx, PTX].map((text) => tritonMemory(text, 'matmul').scratchBytes)).toEqual([640, 0]);
   const resolved = resolveVariant(parseManifest(TEXT, PATH));
   const made = manifestOfCompiled(TEXT, { id: 'compiled', source: 'kernel.ptx', ptx, resolved });
   const manifest = parseManifest(made, 'made/kernel.yaml');
@@ -74,4 +75,54 @@ test('a launch that already declares shared memory gets the larger of both sizes
   const resolved = resolveVariant(parseManifest(written, PATH));
   const made = manifestOfCompiled(written, { id: 'compiled', source: 'kernel.ptx', ptx: PTX, resolved });
   expect(parseManifest(made, 'made/kernel.yaml').launches[0]!.sharedBytes.text).toBe('max(2 * N, 4096)');
+});
+
+const ONE_LAUNCH = /launches:\n {2}- entry: matmul\n/;
+const two = (first: string, second: string): string => {
+  const written = TEXT.replace(
+    ONE_LAUNCH,
+    `launches:\n  - each:\n      - { entry: "${first}", when: "N <= 64" }\n      - { entry: "${second}", when: "N > 64" }\n`,
+  );
+  expect(written).not.toBe(TEXT);
+  return written;
+};
+const TWO = two('matmul[WIDE=0]', 'matmul[WIDE=1, DEPTH=-2]');
+
+test('an entry may have constexprs of its own, and is compiled for each of its values', () => {
+  const manifest = parseManifest(TWO, PATH);
+  const units = tritonUnits(manifest, resolveVariant(manifest));
+  expect(units.map(({ entry, symbol, own }) => [entry, symbol, own])).toEqual([
+    ['matmul[WIDE=0]', 'matmul__WIDE_0', ['WIDE']],
+    ['matmul[WIDE=1, DEPTH=-2]', 'matmul__WIDE_1__DEPTH_m2', ['WIDE', 'DEPTH']],
+  ]);
+  expect(units.map(({ values }) => [values['WIDE'], values['DEPTH'], values['BLOCK_K']])).toEqual([
+    [0, undefined, 32],
+    [1, -2, 32],
+  ]);
+});
+
+test.each([
+  ['matmul[WIDE]', 'matmul', /must be a function under @triton.jit, with or without constexprs/],
+  ['matmul[WIDE=0, WIDE=1]', 'matmul', /must be a function under @triton.jit/],
+  ['matmul[WIDE=9999999999]', 'matmul', /must be a function under @triton.jit/],
+  ['matmul[BLOCK=64]', 'matmul', /must not give BLOCK, which is a parameter or a constant/],
+  ['matmul[WIDE=1]', 'matmul__WIDE_1', /must differ from matmul\[WIDE=1\] in more than brackets/],
+])('of the entries %s and %s one is refused', (first, second, message) => {
+  expect(() => parseManifest(two(first, second), PATH)).toThrow(message);
+});
+
+test('entries that were compiled together have memory of their own, and their symbols in the new manifest', () => {
+  const of = (symbol: string, bytes: number, kind: string) => `// flashcore: ${symbol}: ${bytes} bytes of ${kind}\n`;
+  const ptx = `${of('matmul__WIDE_0', 4096, 'dynamic shared memory')}${of('matmul__WIDE_1__DEPTH_m2', 8192, 'dynamic shared memory')}${of('matmul__WIDE_1__DEPTH_m2', 640, 'scratch memory for each CTA')}.version 8.7\n.target sm_90a\n`;
+  expect(tritonMemory(ptx, 'matmul__WIDE_0')).toEqual({ sharedBytes: 4096, scratchBytes: 0 });
+  expect(tritonMemory(ptx, 'matmul__WIDE_1__DEPTH_m2')).toEqual({ sharedBytes: 8192, scratchBytes: 640 });
+  const resolved = resolveVariant(parseManifest(TWO, PATH));
+  const made = parseManifest(
+    manifestOfCompiled(TWO, { id: 'compiled', source: 'kernel.ptx', ptx, resolved }),
+    'made/kernel.yaml',
+  );
+  expect(made.launches.map(({ entry, sharedBytes }) => [entry, sharedBytes.text])).toEqual([
+    ['matmul__WIDE_0', '8192'],
+    ['matmul__WIDE_1__DEPTH_m2', '8192'],
+  ]);
 });

@@ -5,26 +5,57 @@ import { ELEMENTS } from '../data/dtype.ts';
 import type { ExpressionNode } from '../data/expression.ts';
 import { dtypeOfTensor } from '../problems/problem.ts';
 import type { Manifest } from './manifest-model.ts';
+import { tritonEntry } from './manifest-schema.ts';
 import { TRITON_SCRATCH_ARGUMENTS } from './manifest.ts';
 import type { ResolvedVariant } from './variant.ts';
+
+/** A function that Triton compiles. */
+export interface TritonUnit {
+  /** As kernel.yaml writes it, for example `_attn_fwd[STAGE=3]`. */
+  entry: string;
+  /** The entry's name in the PTX. */
+  symbol: string;
+  function: string;
+  /** Values of constexprs and options, by name. */
+  values: Readonly<Record<string, number>>;
+  /** Names of the constexprs that only this entry has; the function must have them. */
+  own: readonly string[];
+  /** Argument types, such as "*fp16". */
+  types: readonly string[];
+}
 
 export interface TritonRequestOptions {
   /** Path of the Python file, relative to the folder in which the compiler runs. */
   source: string;
-  entry: string;
-  types: readonly string[];
-  resolved: Pick<ResolvedVariant, 'constants' | 'parameters'>;
+  entries: readonly TritonUnit[];
   /** For example "sm_90a". */
   arch: string;
 }
 
-export const tritonRequest = ({ source, entry, types, resolved, arch }: TritonRequestOptions) => ({
+export const tritonRequest = ({ source, entries, arch }: TritonRequestOptions) => ({
   source,
-  entry,
-  values: { ...resolved.constants, ...resolved.parameters },
-  types,
+  entries,
   capability: Number(/\d+/.exec(arch)?.[0]),
 });
+
+/**
+ * The functions of a kernel, once each, in the order of its launches. Errors: INVALID_MANIFEST for arguments that are
+ * structs or tensor maps.
+ */
+export function tritonUnits(manifest: Manifest, resolved: ResolvedVariant): TritonUnit[] {
+  const firsts = new Map(manifest.launches.toReversed().map((launch) => [launch.entry, launch]));
+  return [...new Set(manifest.launches.map(({ entry }) => entry))].map((entry) => {
+    const { function: name, symbol, values } = tritonEntry(entry)!;
+    return {
+      entry,
+      symbol,
+      function: name,
+      values: { ...resolved.constants, ...resolved.parameters, ...values },
+      own: Object.keys(values),
+      types: tritonTypes(manifest, firsts.get(entry)!, resolved),
+    };
+  });
+}
 
 /** Triton's name for each number type of a manifest. */
 const NUMBERS = {
@@ -41,11 +72,11 @@ const NUMBERS = {
 const DIVISOR = 16;
 
 /**
- * Triton's types for the function's arguments, from the manifest's. "i32:16" is an integer that the manifest's limits
- * make a multiple of 16.
+ * Triton's types for a function's arguments, from those of its launch. "i32:16" is an integer that the manifest's
+ * limits make a multiple of 16.
  */
-export function tritonTypes(manifest: Manifest, { dtype }: ResolvedVariant): string[] {
-  const taken = manifest.launches[0]!.arguments.slice(0, -TRITON_SCRATCH_ARGUMENTS);
+function tritonTypes(manifest: Manifest, launch: Manifest['launches'][number], { dtype }: ResolvedVariant): string[] {
+  const taken = launch.arguments.slice(0, -TRITON_SCRATCH_ARGUMENTS);
   const multiples = new Set(manifest.limits.flatMap(({ require }) => multiplesIn(require.root)));
   return taken.map((argument) => {
     const { kind } = argument;
@@ -59,7 +90,7 @@ export function tritonTypes(manifest: Manifest, { dtype }: ResolvedVariant): str
     if (kind !== 'struct' && kind !== 'tensorMap') return NUMBERS[kind];
     throw new FlashcoreError(
       'INVALID_MANIFEST',
-      { key: 'launches.0.arguments' },
+      { key: `launches.${manifest.launches.indexOf(launch)}.arguments` },
       'arguments of a Triton kernel must be tensors, workspaces or numbers: leave structs and tensor maps out',
     );
   });
@@ -80,15 +111,28 @@ function multiplesIn(node: ExpressionNode): string[] {
   return left.right.value % DIVISOR === 0 ? [left.left.name] : [];
 }
 
-const SHARED = /^\/\/ flashcore: (\d{1,9}) bytes of dynamic shared memory$/m;
+/** The memory that Triton's metadata requests for an entry. */
+export interface TritonMemory {
+  /** Dynamic shared memory. */
+  sharedBytes: number;
+  /** Scratch memory of each CTA. */
+  scratchBytes: number;
+}
 
-/** Bytes of dynamic shared memory that Triton's metadata requests, read from the PTX. */
-export const sharedBytesIn = (ptx: string): number => Number(SHARED.exec(ptx.slice(0, 200))?.[1] ?? 0);
+const MEMORY =
+  /^\/\/ flashcore: (?:(\w{1,2000}): )?(\d{1,9}) bytes of (dynamic shared memory|scratch memory for each CTA)$/;
 
-const SCRATCH = /^\/\/ flashcore: (\d{1,6}) bytes of scratch memory for each CTA$/m;
-
-/** Bytes of scratch memory that Triton's metadata requests for each CTA, read from the PTX. */
-export const scratchBytesIn = (ptx: string): number => Number(SCRATCH.exec(ptx.slice(0, 200))?.[1] ?? 0);
+/** Reads the memory of an entry from the first lines of the PTX. If the PTX has one entry, they do not name it. */
+export function tritonMemory(ptx: string, symbol: string): TritonMemory {
+  const memory = { sharedBytes: 0, scratchBytes: 0 };
+  for (let from = 0, to = ptx.indexOf('\n'); to >= 0; from = to + 1, to = ptx.indexOf('\n', from)) {
+    const [, name, bytes, kind] = MEMORY.exec(ptx.slice(from, to)) ?? [];
+    if (kind === undefined) break;
+    if (name === undefined || name === symbol)
+      memory[kind.startsWith('dynamic') ? 'sharedBytes' : 'scratchBytes'] = Number(bytes);
+  }
+  return memory;
+}
 
 /** The architecture for which Triton made the PTX, such as "sm_90a" for capability 90; undefined if it has none. */
 export const targetIn = (ptx: string): string | undefined => /^\.target[ \t]{1,20}(sm_\d{2,3}[af]?)/m.exec(ptx)?.[1];
@@ -114,10 +158,17 @@ export function manifestOfCompiled(text: string, { id, source, ptx, resolved }: 
   for (const key of ['language', 'parameters', 'configs', 'min_arch', 'arch']) document.delete(key);
   document.set(/[af]$/.test(target) ? 'arch' : 'min_arch', target);
   for (const [name, value] of Object.entries(resolved.parameters)) document.setIn(['constants', name], value);
-  const bytes = sharedBytesIn(ptx);
-  const scratch = scratchBytesIn(ptx);
   const launches = document.get('launches') as YAMLSeq<YAMLMap>;
   for (const [index, launch] of launches.items.entries()) {
+    // The launches of an `each` list share their sizes.
+    const each = launch.get('each') as YAMLSeq<YAMLMap> | undefined;
+    const memory = (each?.items ?? [launch]).map((item) => {
+      const { symbol } = tritonEntry(String(item.get('entry')))!;
+      item.set('entry', symbol);
+      return tritonMemory(ptx, symbol);
+    });
+    const bytes = Math.max(...memory.map(({ sharedBytes }) => sharedBytes));
+    const scratch = Math.max(...memory.map(({ scratchBytes }) => scratchBytes));
     const own = launch.get('shared_bytes') as string | number | undefined;
     if (bytes > 0) launch.set('shared_bytes', own === undefined ? bytes : `max(${own}, ${bytes})`);
     const taken = launch.get('arguments') as YAMLSeq;
