@@ -14,6 +14,7 @@ import {
 } from '@flashcore/shared/contract';
 import {
   arithmeticPeak,
+  bytesOfTensor,
   caseFlops,
   checkShape,
   findDataSheet,
@@ -169,6 +170,11 @@ const LEAST_LAUNCH_US = 3;
  * 0.8 us on an H200 for a shape of 65,535 heads and one row (docs/results/h200-judge-2026-12-01).
  */
 const LEAST_WAVE_US = 1;
+/**
+ * How long the judge takes to fill and check the outputs of a launch. With 5.6 MB of outputs, a launch of flashcore_v6
+ * and its check take 86 us on an H200, of which the launch takes about 12.
+ */
+const JUDGE_US_PER_MB = 13;
 
 interface TimedShape {
   shape: Shape;
@@ -221,17 +227,18 @@ function furtherShapes(services: VariantServices, timed: readonly TimedShape[], 
   const flopsOf = (shape: Shape): number => caseFlops(manifest.problem, shape);
   const [quickest] = timed.toSorted((a, b) => usOf(a) - usOf(b)) as [TimedShape];
   const workOf = (shape: Shape) => {
-    const ctas = ctasOf(planLaunches(manifest, resolved, shape));
+    const plan = planLaunches(manifest, resolved, shape);
+    const ctas = ctasOf(plan);
     const waves = ctas / spec.device.multiprocessors;
     const flops = flopsOf(shape);
     // A grid that fills a part of the SMs takes as long as one that fills them all with CTAs of the same work.
-    return { waves, flops, chain: (Math.ceil(waves) * flops) / ctas };
+    return { waves, flops, chain: (Math.ceil(waves) * flops) / ctas, outputBytes: outputBytesOf(plan) };
   };
   const known = { us: usOf(quickest), ...workOf(quickest.shape) };
   const estimatedUs = (shape: Shape): number => {
-    const { waves, flops, chain } = workOf(shape);
+    const { waves, flops, chain, outputBytes } = workOf(shape);
     const usByWork = known.us * Math.max(flops / known.flops, chain / known.chain);
-    return Math.max(LEAST_LAUNCH_US, LEAST_WAVE_US * waves, usByWork);
+    return Math.max(LEAST_LAUNCH_US, LEAST_WAVE_US * waves, usByWork) + JUDGE_US_PER_MB * (outputBytes / 1e6);
   };
   const verify = spec.verify!;
   const taken = uniqueShapes([
@@ -244,6 +251,9 @@ function furtherShapes(services: VariantServices, timed: readonly TimedShape[], 
     ? shuffled(fitting).slice(0, FURTHER_SHAPES)
     : taken.toSorted((a, b) => flopsOf(a) - flopsOf(b)).slice(0, 1);
 }
+
+const outputBytesOf = ({ tensors }: LaunchPlan): number =>
+  tensors.reduce((sum, tensor) => sum + (tensor.direction === 'out' ? bytesOfTensor(tensor) : 0), 0);
 
 const ctasOf = ({ launches }: LaunchPlan): number => launches.reduce((sum, { grid: [x, y, z] }) => sum + x * y * z, 0);
 
