@@ -234,7 +234,8 @@ function launchProblem(
   isPassed: (argument: ManifestArgument) => boolean = isExportedInPython,
 ): string | undefined {
   if (isCubinSource(source)) return 'its source is machine code; export it from the PTX that it was assembled from';
-  const spelled = launches.find(({ entry }) => isSpelledEntry(entry));
+  // The PTX that Triton makes has a name for each entry, by which the export launches it.
+  const spelled = isTritonSource(source) ? undefined : launches.find(({ entry }) => isSpelledEntry(entry));
   if (spelled)
     return `callers load entries by the names in the machine code, and kernel.yaml spells ${spelled.entry} in C++; give the name that cuobjdump --dump-resource-usage lists`;
   const cooperative = launches.find((launch) => launch.cooperative);

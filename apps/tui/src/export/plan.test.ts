@@ -437,6 +437,13 @@ test('a kernel whose entry is spelled as a C++ name is refused, because callers 
   );
 });
 
+test("entries of a Triton kernel may have constexprs of their own, as in Triton's tutorial", () => {
+  const path = join(ROOT, 'test/fixtures/triton/tutorial/kernel.yaml');
+  const manifest = parseManifest(readFileSync(path, 'utf8'), path);
+  expect(manifest.launches.map(({ entry }) => entry)).toEqual(['_attn_fwd[STAGE=3]', '_attn_fwd[STAGE=1]']);
+  expect(exportProblem(manifest, 'torch')).toBeUndefined();
+});
+
 test('a kernel that writes an optional output is exported to PyTorch, but refused by the formats in C++', () => {
   const path = join(ROOT, 'kernels/fa_v1_baseline/kernel.yaml');
   const written = edited(readFileSync(path, 'utf8'), /arguments: \[([^\]]*)\bO\b/, 'arguments: [$1O, LSE');
