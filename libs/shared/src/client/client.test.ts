@@ -9,12 +9,14 @@ import { create } from '@bufbuild/protobuf';
 import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { expect, onTestFinished, test } from 'vitest';
 import { listedJobs, RunnerClient } from './client.ts';
+import { API_VERSION, type RpcHandlers } from './grpc.ts';
 import type { ConnectionState } from './resume.ts';
 import { errorFromStatus, statusFromError } from '../contract/error-status.ts';
 import { FlashcoreError } from '../contract/errors.ts';
 import { HostSchema } from '../generated/flashcore/runner/v1/capabilities_pb.js';
 import type { JobEvent } from '../generated/flashcore/runner/v1/job_event_pb.js';
 import {
+  GetHostResponseSchema,
   GetJobResponseSchema,
   ListJobsResponseSchema,
   ReadArtifactResponseSchema,
@@ -404,6 +406,16 @@ test('readArtifact() continues after a cut stream and refuses bytes with another
   const client = await connectTo(runner.address);
   expect(await client.readArtifact(sha256Of(bytes))).toEqual(bytes);
   expect((await rejection(client.readArtifact('0'.repeat(64)))).error).toMatchObject({ reason: 'DIGEST_MISMATCH' });
+});
+
+test('a runner at a Unix socket may take seconds to answer, because its host may be busy', async () => {
+  const folder = await temporaryFolder();
+  const busy: RpcHandlers['getHost'] = (_call, done) =>
+    // eslint-disable-next-line flashcore/no-fixed-wait -- longer than a host on the network gets
+    void setTimeout(3_000).then(() => done(null, create(GetHostResponseSchema, { host: { apiVersion: API_VERSION } })));
+  const runner = await serve({ getHost: busy }, `unix:${join(folder, 'r.sock')}`);
+  onTestFinished(() => runner.stop());
+  expect((await connectTo(runner.address)).host.apiVersion).toBe(API_VERSION);
 });
 
 test('a closed client does not keep the process alive, also over a Unix socket', async () => {

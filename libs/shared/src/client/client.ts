@@ -35,7 +35,11 @@ import { isServiceError, ResumePolicy, type ResumeOptions } from './resume.ts';
 import { gitState } from '../files/git-state.ts';
 import { readSourceTree } from '../kernels/source-tree.ts';
 
-const CONNECT_TIMEOUT_MS = 2_500;
+/**
+ * How long a runner may take to answer first. A Unix socket without a runner refuses at once, so there one that is
+ * silent is busy; a host on the network may drop what it is sent.
+ */
+const GREETING_TIMEOUT_MS = { socket: 10_000, network: 2_500 };
 const UNARY_TIMEOUT_MS = 30_000;
 const UPLOAD_TIMEOUT_MS = 300_000;
 /** Pauses before each retry of a cut call. */
@@ -49,7 +53,7 @@ export interface ConnectOptions {
   security?: ClientSecurity | undefined;
   /** The runner's name in texts; default: the address. */
   name?: string | undefined;
-  /** How long to wait for the runner's greeting; default 2.5 s. */
+  /** How long to wait for the greeting; default: 2.5 s, on a Unix socket 10 s. */
   timeoutMs?: number | undefined;
 }
 
@@ -248,9 +252,10 @@ export class RunnerClient extends WithUnaryCalls {
     throw lost ? connectionLost(this.address, error) : errorFromStatus(error);
   };
 
-  async #greet({ signal, timeoutMs = CONNECT_TIMEOUT_MS }: ConnectOptions): Promise<Greeting> {
+  async #greet({ address, signal, timeoutMs }: ConnectOptions): Promise<Greeting> {
     const request = create(KernelRunnerService.method.getHost.input);
-    const deadline = Date.now() + timeoutMs;
+    const usual = GREETING_TIMEOUT_MS[address.startsWith('unix:') ? 'socket' : 'network'];
+    const deadline = Date.now() + (timeoutMs ?? usual);
     const call = () =>
       callUnary(this.#link.channel, 'getHost', request, { signal, timeoutMs: Math.max(1, deadline - Date.now()) });
     // The greeting does not wait for a runner that never answered. It is repeated after a cut, because a refused
