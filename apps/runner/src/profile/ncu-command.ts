@@ -1,3 +1,4 @@
+import { tritonEntry } from '@flashcore/shared/kernels';
 import { countersOf } from './counters.ts';
 
 /** Wide CSV. `--page` is needed also with --export: without it ncu writes the report but prints nothing. */
@@ -8,7 +9,7 @@ export interface NcuCommand {
   metricSet: string;
   /** Counters by Nsight Compute's own names, in addition to those of the set. */
   counters?: readonly string[];
-  /** Entry points to profile. */
+  /** Entries to profile, as kernel.yaml writes them. */
   entries: readonly string[];
   /** Number of launches of these entries before the measured ones. */
   skip: number;
@@ -47,7 +48,7 @@ export function ncuArguments({
     '--kernel-name-base',
     'function',
     '--kernel-name',
-    `regex:^(${entries.join('|')})$`,
+    `regex:^(.*::)?(${[...new Set(entries.map(functionOf))].join('|')})$`,
     '--launch-skip',
     String(skip),
     '--launch-count',
@@ -57,6 +58,29 @@ export function ncuArguments({
     [...new Set([...countersOf(metricSet, arch), ...counters])].join(','),
     ...program,
   ];
+}
+
+/**
+ * The name by which ncu knows an entry with `--kernel-name-base function`: without template arguments and parameters,
+ * whether the entry is a symbol, a mangled name, a C++ spelling or a function of a Triton kernel.
+ */
+function functionOf(entry: string): string {
+  if (entry.startsWith('_Z')) return lastNameIn(entry) ?? entry;
+  const triton = tritonEntry(entry);
+  if (triton) return triton.symbol;
+  const [name = entry] = entry.split(/[<(]/, 1);
+  return name.split('::').at(-1)!.trim();
+}
+
+/** The last identifier of a mangled name: fwd of `_ZN2ns3fwdILi64EEEvPf`; undefined if it has none. */
+function lastNameIn(mangled: string): string | undefined {
+  let found: string | undefined;
+  for (let at = mangled.startsWith('_ZN') ? 3 : 2; ;) {
+    const [digits] = /^\d{1,4}/.exec(mangled.slice(at, at + 4)) ?? [];
+    if (digits === undefined) return found;
+    found = mangled.slice(at + digits.length, at + digits.length + Number(digits));
+    at += digits.length + Number(digits);
+  }
 }
 
 /** Prints a report's counters as wide CSV. */
