@@ -46,6 +46,16 @@ test('every package has the version of the repository', () => {
   expect(folders.filter((folder) => versionOf(folder) !== version)).toEqual([]);
 });
 
+test('package-lock.json has the address of every tarball, so that npm ci takes what it can from its cache', () => {
+  const { packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { link?: true; resolved?: string }>;
+  };
+  const installed = Object.entries(packages).filter(([path, { link }]) => path.includes('node_modules/') && !link);
+  const unknown = installed.filter(([, { resolved }]) => !resolved?.startsWith('https://registry.npmjs.org/'));
+  expect(installed.length).toBeGreaterThan(100);
+  expect(unknown.map(([path]) => path)).toEqual([]);
+});
+
 test('the changelog lists its versions from the latest on, and has the version of package.json or marks it as unreleased', () => {
   const titles = [...readFileSync(join(ROOT, 'CHANGELOG.md'), 'utf8').matchAll(/^## (.*)$/gm)].map(
     ([, title]) => title!,
