@@ -61,7 +61,12 @@ build_module() {
     for entry in $entries; do echo "FLASHCORE_ENTRY($entry)"; done; } > "$unit"
   compile_cached "$BUILD/modules/$name.o" $KERNEL_FLAGS $extra -I "$EMULATOR/include" -I "$EMULATOR/../../kernels" \
     -I "$(dirname "$source")" "$unit"
-  $CXX -shared -pthread "$BUILD/modules/$name.o" ${limit:+"$limit"} -o "$BUILD/modules/$name.so"
+  link_module "$name" "$name" "$limit"
+}
+
+# link_module <object> <name> <linker script or nothing>: links an object that build_module has compiled.
+link_module() {
+  $CXX -shared -pthread "$BUILD/modules/$1.o" ${3:+"$3"} -o "$BUILD/modules/$2.so"
 }
 
 # build_test <name> <optimization>: builds <name>_test.cpp and links it with the library.

@@ -25,8 +25,8 @@ for source in "$HERE"/kernels/*.cu; do
   esac
 done
 if wanted races; then build_module "$HERE/kernels/races.cu" races_instrumented -fsanitize=thread "$LIMIT"; fi
-build_module "$HERE/kernels/static_shared_49152.cu" accepted "" "$LIMIT"
-if build_module "$HERE/kernels/static_shared_49153.cu" refused "" "$LIMIT" 2> "$BUILD/refused.txt"; then
+link_module static_shared_49152 accepted "$LIMIT"
+if link_module static_shared_49153 refused "$LIMIT" 2> "$BUILD/refused.txt"; then
   echo "48 KB and 1 byte of static shared memory linked" >&2
   exit 1
 fi
