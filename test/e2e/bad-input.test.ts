@@ -24,16 +24,16 @@ const wrongKey = badFolder('wrong_key', (folder) => {
   writeFileSync(join(folder, 'kernel.yaml'), 'id: wrong_key\ntitle: x\nsourc: a.cu\nlaunches: []\n');
 });
 
-/** The short form has one of each place that finds the mistake: command line, manifest, client, runner, connection. */
+/**
+ * The short form has one of each place that finds the mistake: runner, command line, client, manifest, device,
+ * connection.
+ */
 const ONE_OF_EACH = [
   'a shape that the kernel does not take, with its limit',
   'a malformed shape',
-  'a parameter that the manifest does not have',
   'a folder without a manifest',
   'a manifest with a wrong key, with path and key',
   'SDPA without a kernel on the emulator',
-  'an unknown command',
-  'an unknown job',
   'an address where nothing listens',
 ];
 const BAD: [title: string, args: string[], exitCode: number, texts: RegExp[]][] = [
