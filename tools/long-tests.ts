@@ -28,9 +28,21 @@ export const LONG_TESTS = [
 /** Texts that mark a test with a short form: `inFull(…)`, or the variable itself. */
 const SHORT_FORM = /\binFull\(|\bALL_TESTS\b|FLASHCORE_TESTS/;
 
+/** True if the file runs only in `npm run test:all`. */
+export const isLeftOut = (path: string): boolean => LONG_TESTS.some((pattern) => matchesGlob(path, pattern));
+
 /** True if the file with this path and text is a long test. */
-export const isLong = (path: string, text: string): boolean =>
-  LONG_TESTS.some((pattern) => matchesGlob(path, pattern)) || SHORT_FORM.test(text);
+export const isLong = (path: string, text: string): boolean => isLeftOut(path) || SHORT_FORM.test(text);
+
+/** A test that may be skipped: `missing('openssl')`, `test.skipIf(…)`, `skip('no box')`. */
+const MAY_SKIP = /\b(?:missing|skip|skipIf)\(/;
+
+/**
+ * True if the packages of the machine matter to the file: a test may be skipped, or whole programs run, in a sandbox
+ * where there is one.
+ */
+export const needsPackages = (path: string, text: string): boolean =>
+  MAY_SKIP.test(text) || path.startsWith('test/e2e/');
 
 interface TestFile {
   /** Relative to the checkout. */

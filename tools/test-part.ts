@@ -1,25 +1,47 @@
 /**
  * `npm run test:part -- K/N`: runs part K of N of the long tests. Together, all N parts run what `npm run test:all`
- * runs beyond `npm test`. Options after K/N go to vitest.
+ * runs beyond `npm test`.
+ * `npm run test:part -- packages`: runs the files of `npm test` to which the packages of the machine matter.
+ * Further options go to vitest.
  */
 import { spawnSync } from 'node:child_process';
-import { isLong, partOf, testFiles } from './long-tests.ts';
+import { isLeftOut, isLong, needsPackages, partOf, testFiles } from './long-tests.ts';
 
 const [part = '', ...options] = process.argv.slice(2);
-const [, index = 0, count = 0] = /^(\d+)\/(\d+)$/.exec(part)?.map(Number) ?? [];
-if (index < 1 || index > count) {
-  console.error(`The part must be K/N with 1 <= K <= N, got "${part}". For example: npm run test:part -- 2/10`);
-  process.exit(2);
-}
-const long = testFiles().filter(({ path, text }) => isLong(path, text));
-const files = partOf(
-  long.map(({ path }) => path),
-  index,
-  count,
-);
-console.log(`Part ${part} of the long tests: ${files.length} of ${long.length} files`);
+const { files, of, env } = part === 'packages' ? filesWithPackages() : longFiles(part);
+console.log(`Part ${part} of ${of}: ${files.length} files`);
 const { status } = spawnSync('npx', ['vitest', 'run', ...options, ...files], {
   stdio: 'inherit',
-  env: { ...process.env, FLASHCORE_TESTS: 'all' },
+  env: { ...process.env, ...env },
 });
 process.exit(status ?? 1);
+
+interface Part {
+  readonly files: readonly string[];
+  readonly of: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+function filesWithPackages(): Part {
+  const short = testFiles().filter(({ path }) => !isLeftOut(path));
+  const files = short.filter(({ path, text }) => needsPackages(path, text));
+  return { files: files.map(({ path }) => path), of: `the ${short.length} files of npm test` };
+}
+
+function longFiles(text: string): Part {
+  const [, index = 0, count = 0] = /^(\d+)\/(\d+)$/.exec(text)?.map(Number) ?? [];
+  if (index < 1 || index > count) {
+    console.error(
+      `The part must be "packages" or K/N with 1 <= K <= N, got "${text}". For example: npm run test:part -- 2/10`,
+    );
+    process.exit(2);
+  }
+  const long = testFiles()
+    .filter(({ path, text: source }) => isLong(path, source))
+    .map(({ path }) => path);
+  return {
+    files: partOf(long, index, count),
+    of: `the ${long.length} files of the long tests`,
+    env: { FLASHCORE_TESTS: 'all' },
+  };
+}

@@ -10,9 +10,9 @@
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync } from 'node:fs';
-import { join, matchesGlob } from 'node:path';
+import { join } from 'node:path';
 import type { HostProgram } from '@flashcore/shared/testing';
-import { LONG_TESTS, testFiles } from '../long-tests.ts';
+import { isLeftOut, testFiles } from '../long-tests.ts';
 import { Terminal } from '../terminal.ts';
 import { DebianRoot, type Folders, type User } from './debian-root.ts';
 import { leftFiles, readmeCommands } from './readme-commands.ts';
@@ -170,7 +170,7 @@ function refuseChanges(root: DebianRoot, { home }: User): void {
 /** Runs the test files of `npm test` in which a test is skipped if one of these packages is missing. */
 function testsThatNeed(on: Machine, packages: readonly HostProgram[], added: string, folders: Folders = {}): void {
   const files = testFiles()
-    .filter(({ path }) => !LONG_TESTS.some((pattern) => matchesGlob(path, pattern)))
+    .filter(({ path }) => !isLeftOut(path))
     .filter(({ text }) => packages.some((name) => text.includes(`missing('${name}')`)));
   const command = `npx vitest run ${files.map(({ path }) => path).join(' ')}`;
   runOn(on, `${files.length} test files, with ${added}`, command, folders);
