@@ -40,8 +40,8 @@ const kernel = (kernelId: string): { source: { case: 'kernelId'; value: string }
 });
 const SMALL = parseShape('1x2x64x64');
 
-// A kernel that is right without tensor cores and wrong with USE_WMMA=1. It uses no tensor cores itself. Its limits keep
-// the shapes that are drawn for an experiment small.
+// A kernel that is right without tensor cores and wrong with USE_WMMA=1. It uses no tensor cores itself. Its limits
+// keep the shapes that are drawn for an experiment small.
 const TOGGLED = rowKernel('toggled', {
   keys: `limits:
   - { require: "D == 64", because: "rows have 64 elements" }
