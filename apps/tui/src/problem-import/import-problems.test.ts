@@ -263,7 +263,7 @@ describe('a folder', () => {
     const to = into();
     const results = imported(folder, to);
     expect(results.map(({ file, folder: made, reason }) => [file, made ?? reason])).toEqual([
-      ['definitions/a/broken.json', expect.stringMatching(/^definitions\/a\/broken\.json: line 1: not valid YAML/)],
+      ['definitions/a/broken.json', expect.stringMatching(/^definitions\/a\/broken\.json: line 1: not valid JSON/)],
       ['definitions/a/decode.json', path.join(to, 'decode')],
       [
         'definitions/b/norm.json',
@@ -480,6 +480,17 @@ describe('a definition is refused with file, key and remedy', () => {
     expect(JSON.stringify(result)).not.toMatch(/u001b|u0007/);
   });
 });
+
+test.each(['\n', '\r', '\r\n', '\u2028', '\u0085'])(
+  'a line break %j in a name adds no key to the problem',
+  (lineBreak) => {
+    const [result] = imported(folderOf({ 'it.json': { ...DECODE, name: `a${lineBreak}symmetries: {}` } }));
+    expect(result?.reason).toBeUndefined();
+    expect(readFileSync(path.join(result!.folder!, 'problem.yaml'), 'utf8')).toMatch(
+      /^# a ?symmetries: \{\} of FlashInfer-Bench, imported/,
+    );
+  },
+);
 
 const MUTANTS = 200;
 

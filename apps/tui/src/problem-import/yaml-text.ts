@@ -1,5 +1,5 @@
 /** Makes the texts of problem.yaml and cases.yaml. */
-import { wrapped } from '@flashcore/shared/text';
+import { plainLine, wrapped } from '@flashcore/shared/text';
 import { Document, isCollection, isMap, isPair, visit } from 'yaml';
 
 export type Plain = Record<string, unknown>;
@@ -18,7 +18,8 @@ export function yamlText(content: Plain, comments: readonly string[]): string {
   });
   const text = document.toString({ lineWidth: WIDTH });
   return `${comments
-    .flatMap((comment) => wrapped(comment, WIDTH - 2))
+    // A line break in a foreign name would end the comment, and the rest of the name would be a key.
+    .flatMap((comment) => wrapped(plainLine(comment.replaceAll(/\s+/g, ' ')), WIDTH - 2))
     .map((line) => `# ${line}\n`)
     .join('')}${text}`;
 }

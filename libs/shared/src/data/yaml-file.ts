@@ -39,7 +39,11 @@ export function parseYamlFile<Schema extends z.ZodType>(
   const document = documentOf(text, lines, path);
   const [broken] = [...document.errors, ...document.warnings];
   if (broken)
-    throw fileError(path, `line ${lines.linePos(broken.pos[0]).line}: not valid YAML: ${broken.message}`, broken);
+    throw fileError(
+      path,
+      `line ${lines.linePos(broken.pos[0]).line}: not valid ${formatOf(path)}: ${broken.message}`,
+      broken,
+    );
   refuseRepeatedKeys(document, lines, path);
   refuseCycles(document, lines, path);
 
@@ -159,6 +163,9 @@ function documentOf(text: string, lineCounter: LineCounter, path: string): Retur
   }
 }
 
+/** JSON is read as YAML too. */
+const formatOf = (path: string): string => (/\.jsonl?$/.test(path) ? 'JSON' : 'YAML');
+
 function refuseRepeatedKeys(document: ReturnType<typeof parseDocument>, lines: LineCounter, path: string): void {
   visit(document, {
     Map(_, map) {
@@ -168,7 +175,7 @@ function refuseRepeatedKeys(document: ReturnType<typeof parseDocument>, lines: L
         const name = String(key.value);
         if (seen.has(name)) {
           const line = lines.linePos(key.range?.[0] ?? 0).line;
-          throw fileError(path, `line ${line}: not valid YAML: the key "${shown(name)}" appears twice`);
+          throw fileError(path, `line ${line}: not valid ${formatOf(path)}: the key "${shown(name)}" appears twice`);
         }
         seen.add(name);
       }
