@@ -1,9 +1,12 @@
+import { X509Certificate } from 'node:crypto';
 import { lstatSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DeviceState, type Device, type Tool, UsageError } from '@flashcore/shared/contract';
-import { HAND_WRITTEN_BYTES, readForeignFile } from '@flashcore/shared/files';
+import { HAND_WRITTEN_BYTES, readForeignFile, whyUnreadable } from '@flashcore/shared/files';
 import { AssignedBuilds } from './build/assigned-builds.ts';
 import { createPlanner, type PlannerOptions } from './experiment/planner.ts';
+import { leaveLastWords } from './fleet/last-words.ts';
+import { GatewayUnreachable } from './fleet/pilot-connection.ts';
 import { flyPilot, type PilotOptions } from './fleet/pilot.ts';
 import { lockGpus } from './gpu-lock.ts';
 import { createLogger } from './log.ts';
@@ -30,6 +33,16 @@ const SOCKET = 's';
 
 /** Runs a pilot: a runner that gets its jobs from the gateway. Errors: UsageError, the gateway's. */
 export async function runPilot(own: PilotProcess): Promise<void> {
+  try {
+    await fly(own);
+  } catch (error) {
+    // The gateway has a remedy of its own for each way not to be reached.
+    await leaveLastWords(error instanceof GatewayUnreachable ? error.said : (error as Error).message, own.environment);
+    throw error;
+  }
+}
+
+async function fly(own: PilotProcess): Promise<void> {
   const { environment, serve, version, buildId, repositoryRoot } = own;
   const scratch = serve.dataDirectory;
   const token = environment['FLASHCORE_PILOT_TOKEN'];
@@ -39,6 +52,7 @@ export async function runPilot(own: PilotProcess): Promise<void> {
   const logger = createLogger(serve.logLevel);
   const ended = new AbortController();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => ended.abort());
+  const security = securityOf(own.pilot.authority);
   requireOwn(scratch);
   const unlock = await lockGpus({ scratch, environment });
   let planner: PlannerOptions | undefined;
@@ -71,7 +85,7 @@ export async function runPilot(own: PilotProcess): Promise<void> {
     if (!planner || !device) throw new UsageError('Give pilots nodes with a GPU: this one has no device');
     await flyPilot(
       { ...planner, address: runner.address, device, tools: await describeTools(), owners },
-      optionsOf(own, { token, logger, signal: ended.signal }),
+      optionsOf(own, { security, token, logger, signal: ended.signal }),
     );
   } finally {
     runner.stop();
@@ -83,18 +97,33 @@ export async function runPilot(own: PilotProcess): Promise<void> {
 
 function optionsOf(
   { pilot, environment }: PilotProcess,
-  { token, logger, signal }: Pick<PilotOptions, 'token' | 'logger' | 'signal'>,
+  given: Pick<PilotOptions, 'security' | 'token' | 'logger' | 'signal'>,
 ): PilotOptions {
   const minutes = Number(environment['FLASHCORE_PILOT_MINUTES']);
   return {
+    ...given,
     gateway: pilot.gateway,
-    security:
-      pilot.authority === undefined ? undefined : { authority: readForeignFile(pilot.authority, HAND_WRITTEN_BYTES) },
-    token,
     endsAtMs: minutes > 0 ? Date.now() + minutes * 60_000 : Infinity,
-    logger,
-    signal,
   };
+}
+
+/** Errors: UsageError if this node can't read the authority's certificate. */
+function securityOf(path: string | undefined): PilotOptions['security'] {
+  if (path === undefined) return undefined;
+  const refusal = (why: string): UsageError =>
+    new UsageError(`Put the authority's ca.crt at tls_ca, where the node can read it: ${path} (${why})`);
+  let authority: Buffer;
+  try {
+    authority = readForeignFile(path, HAND_WRITTEN_BYTES);
+  } catch (error) {
+    throw refusal(whyUnreadable(error));
+  }
+  try {
+    void new X509Certificate(authority);
+  } catch {
+    throw refusal('it has no certificate');
+  }
+  return { authority };
 }
 
 /** Pilots on one node do not share a data folder, but a later pilot can use an earlier one's builds. */

@@ -266,6 +266,7 @@ test('a pilot that gets no answer ends soon, and its exit code says why', async 
   expect(await landingOf(`127.0.0.1:${await freePort()}`)).toMatchObject({
     exitCode: UNREACHABLE_EXITS.noAnswer,
     message: expect.stringMatching(/^Give "reach" .*ECONNREFUSED/) as string,
+    said: expect.stringMatching(/^(?:AggregateError|connect) ?.*ECONNREFUSED \S+$/) as string,
   });
   expect(await landingOf('login1.invalid:50052')).toMatchObject({ exitCode: UNREACHABLE_EXITS.noHost });
   // A server that accepts connections and sends nothing.

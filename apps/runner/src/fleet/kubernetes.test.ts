@@ -130,6 +130,7 @@ test.skipIf(NO_KUBECTL).each([
     'Give an image whose entry point is flashcore-runner',
   ],
   [failed(3), 'Read its log: it ended with exit code 3'],
+  [failed(2, 'Error', '{"level":30}\nflashcore-runner: Give pilots nodes with a GPU\n'), 'gpu7: Give pilots nodes'],
   [{ phase: 'Failed', reason: 'Evicted', message: 'low on ephemeral-storage' }, 'Evicted: low on ephemeral-storage'],
   [{ phase: 'Failed', reason: 'DeadlineExceeded', message: 'Pod was active' }, 'DeadlineExceeded: Pod was active'],
 ])('the reason why a pilot with status %j ended includes its node and its log', async (status, text) => {

@@ -220,6 +220,8 @@ export function pilotJob(
           ],
           containers: [
             {
+              // The gateway then reads why a pilot ended in the pod's status.
+              terminationMessagePolicy: 'FallbackToLogsOnError',
               ...container,
               name: PILOT_CONTAINER,
               image,
@@ -343,7 +345,12 @@ function remedyOf({ status }: ListedPod, file: KubernetesFile): string {
   // The container's runtime could not start the program.
   if (exitCode >= 126 && exitCode <= 128)
     return `Give an image whose entry point is flashcore-runner (${file.image}): ${textOf(ended)}`;
-  return unreachableRemedy(exitCode, file) ?? `Read its log: it ended with exit code ${exitCode}`;
+  const words = ended.message
+    .trimEnd()
+    .split('\n')
+    .at(-1)!
+    .replace(/^flashcore-runner: /, '');
+  return unreachableRemedy(exitCode, file) ?? said([words || `Read its log: it ended with exit code ${exitCode}`]);
 }
 
 /** The API of a cluster through kubectl, which only transports requests: the API server checks all fields. */

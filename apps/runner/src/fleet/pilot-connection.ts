@@ -139,12 +139,16 @@ export const UNREACHABLE_EXITS = { noHost: 68, noAnswer: 69, noTrust: 76 };
 export class GatewayUnreachable extends Error {
   override readonly name = 'GatewayUnreachable';
   readonly exitCode: number;
+  /** What OpenSSL, the name service or the network said. */
+  readonly said: string;
 
   /** `why`: the error of the last attempt; undefined if there was no answer. */
   constructor(gateway: string, { seconds, why }: { seconds: number; why: string | undefined }) {
     const kind = kindOf(why ?? '');
     super(`${REMEDIES[kind]}: ${gateway} was not reached within ${seconds} s (${why ?? 'no answer came'})`);
     this.exitCode = UNREACHABLE_EXITS[kind];
+    this.said =
+      /Last error: (?:Error: )?(.+?)(?:;|\. Resolution note|$)/.exec(why ?? '')?.[1] ?? why ?? 'no answer came';
   }
 }
 

@@ -41,6 +41,8 @@ export interface PilotOptions {
   firstReachMs?: number;
 }
 
+/** The pilot's own runner is in this process, so only a busy node can delay its answer. */
+const OWN_RUNNER_MS = 30_000;
 /** A pilot that has not registered within this time ends, because it holds a GPU for nothing. */
 const FIRST_REACH_MS = 10_000;
 /** How long a pilot waits for a restarted gateway, while its job continues. */
@@ -61,7 +63,7 @@ export async function flyPilot(runner: PilotRunner, options: PilotOptions): Prom
     ...CLIENT_CHANNEL_OPTIONS,
     ...tlsChannelOptions(gateway, security),
   });
-  const local = await RunnerClient.connect({ address: runner.address, signal });
+  const local = await RunnerClient.connect({ address: runner.address, signal, timeoutMs: OWN_RUNNER_MS });
   try {
     await new Flight({ channel, runner, local, options }).fly();
   } finally {

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { expect, test, vi } from 'vitest';
-import { DeviceSchema } from '@flashcore/shared/contract';
+import { DeviceSchema, FlashcoreError } from '@flashcore/shared/contract';
 import { AssignmentSchema, RegisterSchema } from '@flashcore/shared/fleet';
 import { createLogger } from '../log.ts';
 import { openDatabase } from '../store/database.ts';
@@ -42,6 +42,8 @@ function fixture(file = FILE) {
     away: undefined as Error | undefined,
     why: undefined as string | undefined,
     stuck: undefined as string | undefined,
+    /** For how many seconds every pilot has run. */
+    runs: undefined as number | undefined,
     uncounted: undefined as Error | undefined,
   };
   const scheduler: Scheduler = {
@@ -55,6 +57,8 @@ function fixture(file = FILE) {
     pilots: () => (state.away ? Promise.reject(state.away) : Promise.resolve(present)),
     whyEnded: () => Promise.resolve(state.why),
     whyStuck: () => state.stuck,
+    runsUnregistered: (id) =>
+      state.runs === undefined ? undefined : { seconds: state.runs, why: `Look at node n: pilot ${id} is slow` },
     gpus: () =>
       state.uncounted
         ? Promise.reject(state.uncounted)
@@ -282,6 +286,26 @@ test('a pilot that the scheduler can never start is reported until it can start'
   state.stuck = undefined;
   await scaler.round();
   expect(pool.account.schedulerProblem).toBeUndefined();
+});
+
+test('a pilot that runs without registering is reported, and later cancelled, unless the store is full', async () => {
+  const { scaler, state, pool, present, comes } = fixture();
+  state.queued = 1;
+  state.runs = 20;
+  const round = async () => {
+    await scaler.round();
+    return [pool.account.schedulerProblem, [...present]];
+  };
+  expect(await round()).toEqual([undefined, ['1']]);
+  state.runs = 30;
+  expect(await round()).toEqual(['partition gpu: Look at node n: pilot 1 is slow', ['1']]);
+  state.runs = 200;
+  pool.storeFailure = () => new FlashcoreError('DISK_FULL', {}, 'the disk is full');
+  expect((await round())[1]).toEqual(['1']);
+  pool.storeFailure = () => undefined;
+  expect(await round()).toEqual(['partition gpu: Look at node n: pilot 1 is slow', ['2']]);
+  comes('2');
+  expect(await round()).toEqual([undefined, ['2']]);
 });
 
 test("if the scheduler refuses one partition's pilots, other partitions get theirs, and only the refused partition's jobs are warned", async () => {

@@ -36,6 +36,10 @@ const UNSEEN_MS = 10_000;
  */
 const MOST_FAILURES = 3;
 const AFTER_FAILURES_MS = 60_000;
+/** A pilot that has run for this long without registering is reported; most need 10 to 20 s. */
+const SLOW_SECONDS = 25;
+/** A pilot that has run for this long without registering is cancelled, because it holds a GPU for nothing. */
+const MOST_SECONDS = 180;
 /** The interval between two counts of the cluster's GPUs. */
 const COUNT_EVERY_MS = 15_000;
 
@@ -140,6 +144,13 @@ export class Scaler {
         table.ended(id);
         pool.account.refusals.delete(id);
         if (!wasThere) await this.#failed(partition, schedulerJob, refusal);
+      } else if (!registered && !pool.storeFailure()) {
+        const run = scheduler.runsUnregistered?.(schedulerJob);
+        if (!run || run.seconds < MOST_SECONDS) continue;
+        pool.gone(id);
+        table.ended(id);
+        await scheduler.cancel([schedulerJob]);
+        await this.#failed(partition, schedulerJob, run.why);
       }
     }
   }
@@ -172,6 +183,8 @@ export class Scaler {
     for (const { schedulerJob } of waiting) {
       const why = scheduler.whyStuck?.(schedulerJob);
       if (why !== undefined) return why;
+      const run = scheduler.runsUnregistered?.(schedulerJob);
+      if (run && run.seconds >= SLOW_SECONDS) return run.why;
     }
     return undefined;
   }

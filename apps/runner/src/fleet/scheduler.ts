@@ -20,6 +20,11 @@ export interface Scheduler {
   whyEnded(schedulerJob: string): Promise<string | undefined>;
   /** Why a pilot can't start until somebody changes something, as of the last call of pilots(); undefined if it can. */
   whyStuck?(schedulerJob: string): string | undefined;
+  /**
+   * For how long a pilot has run, as of the last call of pilots(), and what to look at if it has not registered by now;
+   * undefined if it does not run.
+   */
+  runsUnregistered?(schedulerJob: string): { seconds: number; why: string } | undefined;
   /** GPUs of the partitions' nodes that accept jobs. Errors: SchedulerError. */
   gpus?(): Promise<NodeGpus[]>;
 }

@@ -91,7 +91,7 @@ test.each([
 
 test('reports why a pilot cannot start until somebody changes something, but not that it waits in the queue', async () => {
   using fake = fakeSlurm({
-    squeue: `printf '7|PENDING|PartitionTimeLimit\n8|PENDING|Priority\n9|RUNNING|None\n10|PENDING|ReqNodeNotAvail, UnavailableNodes:n1\n'`,
+    squeue: `printf '7|PENDING|PartitionTimeLimit|0:00|\n8|PENDING|Priority|0:00|\n9|RUNNING|None|1-02:03:04|n1\n10|PENDING|ReqNodeNotAvail, UnavailableNodes:n1|0:00|\n'`,
   });
   const slurm = new Slurm(FILE, join(fake.path, 'one'), 'auto');
   expect(await slurm.pilots()).toEqual(new Set(['7', '8', '9', '10']));
@@ -101,6 +101,11 @@ test('reports why a pilot cannot start until somebody changes something, but not
     undefined,
     "Change the fleet file or Slurm's limits: pilot 10 waits, Slurm says ReqNodeNotAvail, UnavailableNodes:n1",
   ]);
+  expect(slurm.runsUnregistered('8')).toBeUndefined();
+  expect(slurm.runsUnregistered('9')).toEqual({
+    seconds: 26 * 3600 + 3 * 60 + 4,
+    why: `Look at node n1: pilot 9 has run there for 1-02:03:04 and not registered; its log is n1:${FILE.scratch}/pilot-9.log`,
+  });
 });
 
 test('counts GPUs of the kind that pilots ask for, on nodes that accept jobs', async () => {
@@ -198,7 +203,7 @@ test('the script accepts any folder name, and its log is in the scratch folder, 
 });
 
 test("sbatch gets the partition's extra options, and nodes read a set-up script before the pilot starts", async () => {
-  using fake = fakeSlurm({ sbatch: 'echo 1' });
+  using fake = fakeSlurm({ sbatch: 'echo 1', scontrol: 'true' });
   const bundle = join(fake.path, 'bundle');
   const setup = join(fake.path, 'set up.sh');
   mkdirSync(bundle);
@@ -211,6 +216,16 @@ test("sbatch gets the partition's extra options, and nodes read a set-up script 
   expect(fake.asked()[0]).toMatch(/ --reservation=week --exclude=gpu\[1-2\] --licenses=cuda \S+pilot\.sh$/);
   const start = () => spawnSync(join(fake.path, 'pilot.sh'), { env: { ...process.env, SLURM_JOB_ID: '7' } }).status;
   expect(start()).toBe(74);
+  for (const [mistake, words] of [
+    ['no_such_command', 'no_such_command: not found'],
+    ['echo no modules here; exit 3', 'no modules here'],
+    ['if then', 'Syntax error: "then" unexpected'],
+  ] as const) {
+    writeFileSync(setup, `${mistake}\n`);
+    expect(start()).toBe(75);
+    expect(fake.asked().at(-1)).toMatch(/^scontrol update JobId=7 Comment=flashcore: exit status [1-9]/);
+    expect(fake.asked().at(-1)).toContain(words);
+  }
   writeFileSync(setup, 'LOADED=cuda-13; export LOADED\n');
   expect([start(), readFileSync(join(fake.path, 'seen'), 'utf8')]).toEqual([0, 'module: cuda-13\n']);
 });
@@ -219,13 +234,14 @@ test('a pilot that never registered has a reason with node, remedy and log; a ca
   const why = async (shown: string): Promise<string | undefined> => {
     using fake = fakeSlurm({ scontrol: `echo '${shown}'` });
     const cause = await new Slurm(FILE, join(fake.path, 'one'), 'auto').whyEnded('7');
-    expect(fake.asked()).toEqual(['scontrol --oneliner show job 7']);
+    expect(fake.asked()).toEqual(['scontrol show job 7']);
     return cause;
   };
-  const ended = (state: string, code: string) =>
-    why(`JobId=7 JobState=${state} Reason=NonZeroExitCode ExitCode=${code} NodeList=n1 BatchHost=n1 StdOut=/dev/null`);
+  const ended = (state: string, code: string, comment = '') =>
+    why(
+      `JobId=7 JobName=x\n   JobState=${state} Reason=NonZeroExitCode ExitCode=${code}\n   NodeList=n1\n   BatchHost=n1\n${comment}   StdOut=/dev/null`,
+    );
   for (const [code, remedy] of [
-    ['73:0', `Make scratch (${FILE.scratch}) a folder that its user owns and can write on the node`],
     ['74:0', 'Put the set-up script where the node can read it'],
     ['127:0', 'there is no /opt/flashcore/flashcore-runner'],
     ['68:0', 'does not know the name in a:1'],
@@ -238,6 +254,15 @@ test('a pilot that never registered has a reason with node, remedy and log; a ca
     expect(cause).toContain(remedy);
     expect(cause).toContain(`its log is n1:${FILE.scratch}/pilot-7.log`);
   }
+  // Nothing could be written on that node, so there is no log.
+  expect(await ended('FAILED', '73:0')).toBe(
+    `pilot 7 on n1: Make scratch (${FILE.scratch}) a folder that its user owns and can write on the node`,
+  );
+  const words = (code: string) => ended('FAILED', code, '   Comment=flashcore: Install X=1 (a b=c) \n');
+  expect(await words('2:0')).toContain('pilot 7 on n1: Install X=1 (a b=c); its log is');
+  expect(await words('75:0')).toContain('Correct the set-up script');
+  expect(await words('76:0')).toContain('does not trust the gateway: Install X=1');
+  expect(await ended('FAILED', '2:0', '   Comment=of the fleet file \n')).toContain('Read its log');
   expect(await ended('CANCELLED', '0:15')).toBeUndefined();
   expect(await why('slurm_load_jobs error: Invalid job id specified')).toBeUndefined();
 });

@@ -5,6 +5,7 @@ import { plainLine, shellWord } from '@flashcore/shared/text';
 import type { IsolationWanted } from '../sandbox/find-box.ts';
 import { readProgram } from '../sandbox/run.ts';
 import type { SlurmFile } from './fleet-file.ts';
+import { LAST_WORDS } from './last-words.ts';
 import { gatewayId, said, SchedulerError, unreachableRemedy, type NodeGpus, type Scheduler } from './scheduler.ts';
 
 /**
@@ -42,6 +43,8 @@ export class Slurm implements Scheduler {
   readonly #jobName: string;
   /** Slurm's reason for each pilot that waits. */
   #reasons = new Map<string, string>();
+  /** The node of each pilot that runs, and for how long it has run, as Slurm writes it. */
+  #running = new Map<string, { node: string; time: string }>();
 
   /**
    * `folder` holds the pilots' script; nodes need not see it, because sbatch copies the script. `isolation` says how
@@ -95,10 +98,13 @@ export class Slurm implements Scheduler {
   }
 
   async pilots(): Promise<ReadonlySet<string>> {
-    const end = await ask('squeue', ['--noheader', '--me', `--name=${this.#jobName}`, '--format=%A|%T|%r']);
+    const end = await ask('squeue', ['--noheader', '--me', `--name=${this.#jobName}`, '--format=%A|%T|%r|%M|%N']);
     if (end.exitCode !== 0) throw problem('squeue', end);
     const rows = (end.output ?? '').split('\n').map((line) => line.split('|'));
     this.#reasons = new Map(rows.flatMap(([id, state, reason]) => (state === 'PENDING' ? [[id!, reason ?? '']] : [])));
+    this.#running = new Map(
+      rows.flatMap(([id, state, , time = '', node = '']) => (state === 'RUNNING' ? [[id!, { node, time }]] : [])),
+    );
     return new Set(rows.flatMap(([id]) => id || []));
   }
 
@@ -108,6 +114,19 @@ export class Slurm implements Scheduler {
     return plainLine(`Change the fleet file or Slurm's limits: pilot ${schedulerJob} waits, Slurm says ${reason}`);
   }
 
+  runsUnregistered(schedulerJob: string): { seconds: number; why: string } | undefined {
+    const { node, time } = this.#running.get(schedulerJob) ?? {};
+    if (node === undefined || time === undefined) return undefined;
+    const { setup } = this.#file;
+    const start = setup === undefined ? '' : `, and whether ${setup} ends`;
+    return {
+      seconds: secondsOf(time),
+      why: plainLine(
+        `Look at node ${node}${start}: pilot ${schedulerJob} has run there for ${time} and not registered; its log is ${node}:${logOf(this.#file, schedulerJob)}`,
+      ),
+    };
+  }
+
   async cancel(schedulerJobs: readonly string[]): Promise<void> {
     if (schedulerJobs.length === 0) return;
     const end = await ask('scancel', ['--quiet', ...schedulerJobs]);
@@ -115,16 +134,16 @@ export class Slurm implements Scheduler {
   }
 
   async whyEnded(schedulerJob: string): Promise<string | undefined> {
-    const end = await ask('scontrol', ['--oneliner', 'show', 'job', schedulerJob]);
+    const end = await ask('scontrol', ['show', 'job', schedulerJob]);
     const field = (name: string): string | undefined =>
       new RegExp(`(?:^|\\s)${name}=(\\S+)`).exec(end.output ?? '')?.[1];
     const state = field('JobState');
     if (end.exitCode !== 0 || (state !== 'FAILED' && state !== 'TIMEOUT')) return undefined;
     const code = field('ExitCode') ?? '';
     const node = field('BatchHost') ?? field('NodeList') ?? 'a node';
-    return plainLine(
-      `pilot ${schedulerJob} on ${node}: ${remedyOf(code, this.#file)}; its log is ${node}:${logOf(this.#file, schedulerJob)}`,
-    );
+    const words = new RegExp(`^\\s*Comment=${LAST_WORDS}(.+)$`, 'm').exec(end.output ?? '')?.[1]?.trim() || undefined;
+    const log = code.startsWith(`${EXIT_NO_LOG}:`) ? '' : `; its log is ${node}:${logOf(this.#file, schedulerJob)}`;
+    return plainLine(`pilot ${schedulerJob} on ${node}: ${remedyOf(code, { file: this.#file, words })}${log}`);
   }
 
   async gpus(): Promise<NodeGpus[]> {
@@ -246,8 +265,17 @@ function ask(
   });
 }
 
-/** The remedy for an exit code, which is all that is known about a pilot that never registered. */
-function remedyOf(exitCode: string, file: SlurmFile): string {
+/** The seconds of "days-hours:minutes:seconds", of which Slurm omits the first parts where they are 0. */
+function secondsOf(time: string): number {
+  const [days, clock] = time.includes('-') ? (time.split('-') as [string, string]) : ['0', time];
+  return clock.split(':').reduce((sum, part) => sum * 60 + Number(part), 0) + Number(days) * 86_400;
+}
+
+/**
+ * The remedy for a pilot that never registered, by its exit code and its last words, which are missing if the node has
+ * no scontrol.
+ */
+function remedyOf(exitCode: string, { file, words }: { file: SlurmFile; words: string | undefined }): string {
   const { bundle, scratch, setup } = file;
   const code = Number(exitCode.split(':')[0]);
   switch (code) {
@@ -258,16 +286,24 @@ function remedyOf(exitCode: string, file: SlurmFile): string {
     case 126:
     case 127:
       return `Put the bundle where the node can run it: there is no ${bundle}/flashcore-runner, or no node to run it`;
-    default:
-      return unreachableRemedy(code, file) ?? `Read its log: it ended with ${exitCode}`;
+    case EXIT_SETUP_FAILED:
+      return `Correct the set-up script ${setup ?? ''}, which failed on the node${words === undefined ? '' : `: ${words}`}`;
+    default: {
+      const remedy = unreachableRemedy(code, file);
+      if (remedy !== undefined) return words === undefined ? remedy : `${remedy}: ${words}`;
+      return words ?? `Read its log: it ended with ${exitCode}`;
+    }
   }
 }
 
 const logOf = ({ scratch }: SlurmFile, schedulerJob: string): string => join(scratch, `pilot-${schedulerJob}.log`);
 
-/** Exit codes of the script itself: the node can't write the pilot's log, or the set-up script is missing. */
+/**
+ * Exit codes of the script itself: the node can't write the pilot's log, or the set-up script is missing or has failed.
+ */
 const EXIT_NO_LOG = 73;
 const EXIT_NO_SETUP = 74;
+const EXIT_SETUP_FAILED = 75;
 const LOG_DAYS = 7;
 
 /**
@@ -293,7 +329,13 @@ export function pilotScript(
     'exec >>"$log" 2>&1',
     ...(setup === undefined
       ? []
-      : [`[ -r ${shellWord(setup)} ] || exit ${EXIT_NO_SETUP}`, `. ${shellWord(setup)} || exit`]),
+      : [
+          `[ -f ${shellWord(setup)} ] && [ -r ${shellWord(setup)} ] || exit ${EXIT_NO_SETUP}`,
+          // The set-up script may also end this shell, by `exit` or by a mistake of syntax.
+          `trap 'scontrol update JobId=$SLURM_JOB_ID Comment="${LAST_WORDS}exit status $?. $(tail -n 1 "$log" | cut -c 1-300)"; exit ${EXIT_SETUP_FAILED}' EXIT`,
+          `. ${shellWord(setup)} || exit`,
+          'trap - EXIT',
+        ]),
     `exec ${[`${bundle}/flashcore-runner`, 'pilot', ...options].map(shellWord).join(' ')}`,
     '',
   ].join('\n');

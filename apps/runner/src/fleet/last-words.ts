@@ -1,0 +1,24 @@
+import { plainLine } from '@flashcore/shared/text';
+import { readProgram } from '../sandbox/run.ts';
+
+/** How a pilot's last words begin in its Slurm job's comment, which may also have a comment of the fleet file. */
+export const LAST_WORDS = 'flashcore: ';
+const MOST_CHARACTERS = 400;
+const LIMIT_MS = 5_000;
+
+/**
+ * Leaves the reason why a pilot ends in the comment of its Slurm job, where the gateway reads it: the pilot's log is on
+ * the node. Does nothing outside Slurm. A node without scontrol, or a controller that does not answer, loses only the
+ * words, so neither is an error.
+ */
+export async function leaveLastWords(words: string, environment: NodeJS.ProcessEnv): Promise<void> {
+  const job = environment['SLURM_JOB_ID'];
+  if (job === undefined) return;
+  const comment = `${LAST_WORDS}${plainLine(words.replaceAll('\n', ' ')).slice(0, MOST_CHARACTERS)}`;
+  await readProgram('scontrol', ['update', `JobId=${job}`, `Comment=${comment}`], {
+    limitMs: LIMIT_MS,
+    maxBytes: 1024 * 1024,
+    signal: new AbortController().signal,
+    environment: { ...environment, LC_ALL: 'C' },
+  });
+}
