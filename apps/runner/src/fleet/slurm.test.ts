@@ -101,6 +101,21 @@ test('reports why a pilot cannot start until somebody changes something, but not
     undefined,
     "Change the fleet file or Slurm's limits: pilot 10 waits, Slurm says ReqNodeNotAvail, UnavailableNodes:n1",
   ]);
+  for (const [reason, stuck] of [
+    ['PartitionConfig', true],
+    ['QOSMaxGRESPerJob', true],
+    ['AssocMaxCpuPerJobLimit', true],
+    ['QOSMinCpuNotSatisfied', true],
+    ['QOSMaxGRESPerUser', false],
+    ['AssocGrpGRES', false],
+    ['Resources', false],
+    ['Licenses', false],
+  ] as const) {
+    using other = fakeSlurm({ squeue: `echo '7|PENDING|${reason}|0:00|'` });
+    const asked = new Slurm(FILE, join(other.path, 'one'), 'auto');
+    await asked.pilots();
+    expect([reason, asked.whyStuck('7') !== undefined]).toEqual([reason, stuck]);
+  }
   expect(slurm.runsUnregistered('8')).toBeUndefined();
   expect(slurm.runsUnregistered('9')).toEqual({
     seconds: 26 * 3600 + 3 * 60 + 4,

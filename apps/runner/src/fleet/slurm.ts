@@ -182,10 +182,10 @@ const TAKES_JOBS = /^(?:idle|mix|alloc|comp|plnd)[~#+-]?$/;
 
 /**
  * Slurm's reasons (squeue's %r) for which a pilot waits until somebody changes something. Reasons about resources in
- * use are left out, because they pass when jobs end.
+ * use, also those of an account or QOS, are left out, because they pass when jobs end.
  */
 const STUCK =
-  /^(?:BadConstraints|Partition(?:Down|Inactive|NodeLimit|TimeLimit)|\w*TimeLimit|Invalid\w+|\w+NotAllowed|Reservation\w*|JobHeld\w+|ReqNodeNotAvail|MaxMemPerLimit)/;
+  /^(?:BadConstraints|Partition(?:Config|Down|Inactive|NodeLimit|TimeLimit)|\w*TimeLimit|\w*Per(?:Job|Node)(?:Limit)?|\w+NotSatisfied|Invalid\w+|\w+NotAllowed|AccountingPolicy|Reservation\w*|JobHeld\w+|ReqNodeNotAvail|MaxMemPerLimit|DependencyNeverSatisfied|FrontEndDown|SystemFailure|JobLaunchFailure|launch.failed)/;
 
 /**
  * Checks Slurm and the file's partitions. Returns the reason if the controller does not answer, in which case jobs wait
