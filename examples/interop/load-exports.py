@@ -4,8 +4,8 @@
 
 EXPORTS has one kernel, exported with each of these flags: --flashinfer EXPORTS/flashinfer, --kernelbench
 EXPORTS/kernelbench, --robust-kbench EXPORTS/robust-kbench, --popcorn EXPORTS/popcorn.py, --wheel EXPORTS/wheel. CLONES
-has the clones, in folders named after the repositories. Needs PyTorch, pydantic, safetensors, requests and pip; no GPU,
-and nothing is compiled. Prints a Markdown table, and exits with 1 if something did not load.
+has the clones, in folders named after the repositories. Needs PyTorch 2.4 or later, pydantic, safetensors, requests
+and pip; no GPU, and nothing is compiled. Prints a Markdown table, and exits with 1 if something did not load.
 """
 
 import ast
@@ -138,7 +138,8 @@ def checked_out(clone, commit, folder):
         ["git", "-C", str(clone), "archive", commit, ":(glob)**/*.py"], check=True, capture_output=True
     ).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-        files.extractall(folder, filter="data")
+        # Debian 12's Python 3.11.2 does not know filters.
+        files.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     return pathlib.Path(folder)
 
 

@@ -171,14 +171,14 @@ def refused(call, *arguments, **named):
         return str(error)
 `;
 
-/** The JSON output of `program`, run with the kernel's file in scope. */
-function run(kernel: ExportedKernel, program: string): unknown {
+/** The JSON output of `program`, run with the kernel's file in scope; `before` runs before the file is imported. */
+function run(kernel: ExportedKernel, program: string, before = ''): unknown {
   const file = path.join(folder, 'op.py');
   writeFileSync(file, torchFile(kernel));
   const setting = `DRIVER = ${JSON.stringify(path.join(folder, 'driver.so'))}\n${TORCH}`;
   const { status, stdout, stderr } = spawnSync(
     'python3',
-    ['-c', `${setting}\nexec(compile(open(${JSON.stringify(file)}).read(), "op.py", "exec"))\n${program}`],
+    ['-c', `${setting}\n${before}\nexec(compile(open(${JSON.stringify(file)}).read(), "op.py", "exec"))\n${program}`],
     { encoding: 'utf8' },
   );
   if (status !== 0) throw new Error(stderr);
@@ -195,6 +195,12 @@ describe.skipIf(missing('python3'))('the PyTorch file', () => {
       path.join(folder, 'driver.so'),
       path.join(folder, 'driver.cpp'),
     ]);
+  });
+
+  test('a PyTorch that is too old is named when the module is imported', () => {
+    expect(() =>
+      run(kernelOf('flashcore_v11', { SMS: 132 }), 'raise SystemExit("imported")', 'del torch.library.custom_op'),
+    ).toThrow('ImportError: Install PyTorch 2.4 or later: this is 2.4');
   });
 
   const QKV = 'q, k, v, o = (Tensor(4096 * (index + 1), (2, 8, 512, 64)) for index in range(4))\n';

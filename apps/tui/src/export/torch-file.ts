@@ -59,6 +59,9 @@ from typing import Optional, Tuple
 
 import torch
 
+if not hasattr(torch.library, "custom_op"):
+    raise ImportError("Install PyTorch 2.4 or later: this is " + torch.__version__)
+
 KERNEL = ${JSON.stringify(manifest.id)}
 ARCH = ${JSON.stringify(arch)}
 PARAMETERS = ${JSON.stringify(parameters)}
