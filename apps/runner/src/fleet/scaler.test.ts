@@ -291,13 +291,13 @@ test('a pilot that the scheduler can never start is reported until it can start'
 test('a pilot that runs without registering is reported, and later cancelled, unless the store is full', async () => {
   const { scaler, state, pool, present, comes } = fixture();
   state.queued = 1;
-  state.runs = 20;
+  state.runs = 19;
   const round = async () => {
     await scaler.round();
     return [pool.account.schedulerProblem, [...present]];
   };
   expect(await round()).toEqual([undefined, ['1']]);
-  state.runs = 30;
+  state.runs = 21;
   expect(await round()).toEqual(['partition gpu: Look at node n: pilot 1 is slow', ['1']]);
   state.runs = 200;
   pool.storeFailure = () => new FlashcoreError('DISK_FULL', {}, 'the disk is full');

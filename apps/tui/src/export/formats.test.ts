@@ -468,6 +468,11 @@ test('the last verdict is the newest one on the same sources and parameters, wha
   const verdict = { right: false, outcome: 'WRONG_RESULT', job: 'jobs/wrong' };
   expect(lastVerdict([wrong, right], source)).toEqual(verdict);
   expect(lastVerdict([right, wrong], source)).toMatchObject({ right: true, job: right.job!.name });
+  // A pass of other shapes does not outweigh it.
+  const narrower = structuredClone(right);
+  for (const { shape } of narrower.result!.variants[0]!.verify!.cases) shape!.batch += 1;
+  expect(lastVerdict([narrower, wrong], source)).toEqual(verdict);
+  expect(lastVerdict([narrower, right, wrong], source)).toMatchObject({ right: true, job: narrower.job!.name });
   // There is no verdict for other sources, another variant, or a build that was not verified.
   const edited = structuredClone(wrong);
   edited.result!.provenance!.sourceDigest = 'edited';

@@ -41,20 +41,35 @@ interface JudgedSource {
 
 /**
  * The newest verdict on these sources with these parameters, on any target, because a kernel that was wrong on the
- * emulator is wrong everywhere. Parameters that follow from a device may differ. Undefined if no job judged them.
+ * emulator is wrong everywhere. A wrong verdict stays until the shapes that failed have passed in a later job: a pass
+ * of other shapes does not show that the kernel is right. Parameters that follow from a device may differ. Undefined if
+ * no job judged them.
  */
 export function lastVerdict(jobs: readonly GetJobResponse[], source: JudgedSource): LastVerdict | undefined {
+  let newest: LastVerdict | undefined;
+  const passed = new Set<string>();
   for (const { job, result } of jobs) {
     const sameSource = source.sourceDigest !== '' && result?.provenance?.sourceDigest === source.sourceDigest;
     for (const variant of result?.variants ?? []) {
       const same = variant.build?.buildId === source.buildId || (sameSource && sameParameters(variant, source));
       const outcome = same ? judgedOutcome(variant) : undefined;
-      if (outcome !== undefined)
-        return { right: outcome === Outcome.PASSED, outcome: Outcome[outcome], job: plainLine(job?.name ?? '') };
+      if (outcome === undefined) continue;
+      const right = outcome === Outcome.PASSED;
+      const verdict = { right, outcome: Outcome[outcome], job: plainLine(job?.name ?? '') };
+      newest ??= verdict;
+      if (!right && failedShapes(variant).some((shape) => !passed.has(shape))) return verdict;
+      for (const shape of passedShapes(variant)) passed.add(shape);
     }
   }
-  return undefined;
+  return newest;
 }
+
+const shapesWith =
+  (wanted: (verdict: Verdict) => boolean) =>
+  ({ verify }: VariantResult): string[] =>
+    (verify?.cases ?? []).flatMap(({ shape, verdict }) => (shape && wanted(verdict) ? [formatShape(shape)] : []));
+const failedShapes = shapesWith((verdict) => verdict === Verdict.FAIL);
+const passedShapes = shapesWith((verdict) => verdict === Verdict.PASS);
 
 const sameParameters = ({ parameters }: VariantResult, { manifest, parameters: ours }: JudgedSource): boolean =>
   Object.entries(ours).every(
