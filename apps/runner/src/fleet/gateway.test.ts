@@ -11,6 +11,7 @@ import { expect, test } from 'vitest';
 import {
   AcceptabilitySchema,
   ArtifactKind,
+  JobErrorSchema,
   JobResultSchema,
   Outcome,
   WarningSchema,
@@ -111,6 +112,22 @@ test('a pilot that the scheduler ends gives its job back, and the client still s
   expect(finished(events).outcome).toBe(Outcome.PASSED);
   const { host } = await cluster.client.getHost({});
   expect(host!.fleet).toMatchObject({ requeues: 1n, refusedEvents: 0n });
+});
+
+test('a job that a node could not carry out, for example on a full disk, runs on another pilot', async () => {
+  const error = create(JobErrorSchema, { reason: 'DISK_FULL', message: 'no space is left' });
+  await using cluster = await startCluster((attempt) =>
+    attempt > 1 ? warn('second') : () => Promise.resolve({ ...PASSED, outcome: Outcome.ERROR, error }),
+  );
+  const events = await collect(cluster.client.start('verify', kernel('fa_v1_baseline')));
+  expect(isGapless(events)).toBe(true);
+  expect(attempts(events)).toEqual([
+    '1: ',
+    "2: Free space on the disk of the node's scratch folder, or lower scratch_gib: no space is left",
+  ]);
+  expect(finished(events).outcome).toBe(Outcome.PASSED);
+  // The first pilot got no second job.
+  expect([...cluster.pilots.keys()]).toEqual(['1', '2']);
 });
 
 test.each([

@@ -24,6 +24,7 @@ import {
   type ReadSourceResponse,
   type StoreArtifactResponse,
 } from '@flashcore/shared/fleet';
+import { entryOf } from '@flashcore/shared/text';
 import type { AssignedBuild, AssignedBuilds } from '../build/assigned-builds.ts';
 import type { OutputKind } from '../build/compile-unit.ts';
 import type { Logger } from '../log.ts';
@@ -55,6 +56,15 @@ const OF_THE_REQUEST: readonly FlashcoreError['reason'][] = [
   'KERNEL_NOT_FOUND',
   'NOT_IMPLEMENTED',
 ];
+/**
+ * Errors of the node, with which a job ends there although another node may carry it out. A pilot that gives a job back
+ * gets no other.
+ */
+const OF_THE_NODE: Readonly<Record<string, string>> = {
+  DISK_FULL: "Free space on the disk of the node's scratch folder, or lower scratch_gib",
+  STORE_UNAVAILABLE: "Look at the disk of the node's scratch folder",
+  DEVICE_UNAVAILABLE: "Look at the node's GPU",
+};
 /** The gateway enforces the time limits of jobs and of their queue, so the pilot's runner gets very long limits. */
 const NO_LIMITS = { maxRunSeconds: 604_800, maxQueueSeconds: 604_800 };
 
@@ -94,6 +104,8 @@ export class LeasedJob {
     const signal = AbortSignal.any([over, this.#dropped.signal]);
     try {
       for await (const event of this.#options.local.watch(await this.#name, { afterSequence, signal })) {
+        const fault = faultOfNode(event);
+        if (fault !== undefined) return await say({ case: 'giveBack', value: { lease: this.lease, reason: fault } });
         await this.#storeArtifacts(event, signal);
         if (signal.aborted) return;
         await say({ case: 'event', value: { lease: this.lease, event } });
@@ -204,6 +216,14 @@ export class LeasedJob {
       await call('storeArtifact', create(StoreArtifactRequestSchema, { sha256, data }), signal);
     }
   }
+}
+
+/** What is wrong with this node if a job ended because of it. */
+function faultOfNode({ payload }: JobEvent): string | undefined {
+  if (payload.case !== 'finished' || payload.value.outcome !== Outcome.ERROR) return undefined;
+  const { reason = '', message = '' } = payload.value.error ?? {};
+  const remedy = entryOf(OF_THE_NODE, reason);
+  return remedy === undefined ? undefined : `${remedy}: ${message || payload.value.summary}`;
 }
 
 const assignedBuild = (compilation: Compilation): AssignedBuild => {
