@@ -225,7 +225,8 @@ function registerCompare(server: McpServer, context: ToolContext): void {
         const started = await startJob(connection, await requestOf(submitted, connection, context));
         const { ended } = await waitForJob(connection, { job: started.name, seconds }, toolContext);
         if (ended.state !== JobState.ENDED) return answer(stateOf(ended), linksOf(ended.name).slice(0, 1));
-        const { result } = await connection.client.getJob({ name: ended.name });
+        // The runner may be away at this moment, and the job has ended.
+        const { result } = await connection.client.getJob({ name: ended.name }, { resume: {} });
         return answer(comparisonAnswer(ended, result), linksOf(ended.name));
       }, log),
   );

@@ -107,7 +107,10 @@ async function resumed(
         if (!(error instanceof JobUndecided)) throw error;
         // If somebody cancelled the search, the results so far are shown.
         if (error.job.outcome === Outcome.CANCELLED)
-          return { job: error.job, result: (await connection.client.getJob({ name: error.job.name })).result };
+          return {
+            job: error.job,
+            result: (await connection.client.getJob({ name: error.job.name }, { resume: {} })).result,
+          };
         if (error.job.outcome !== Outcome.INTERRUPTED) throw error;
         if (attempt >= MAX_INTERRUPTIONS) throw error;
         context.note(`${error.message}; the search continues`);
