@@ -280,6 +280,7 @@ test('a pilot that is leaving gives its job back and gets no other job', async (
   session.leaving('preempted');
   session.giveBack(lease, 'preempted');
   await expect(end).rejects.toThrow('preempted');
+  expect(pool.badNodes.of('gpu', 0)).toEqual([]);
   expect(pool.roster.connected('gpu')).toBe(0);
   expect(described().pilots[0]!.state).toBe(PilotState.LEAVING);
 });
@@ -304,6 +305,7 @@ test('a pilot that could not run its job is dismissed, and the next attempt runs
   session.giveBack(lease.number, 'the disk is full');
   await expect(end).rejects.toThrow('the disk is full');
   expect(said.at(-1)).toBe('dismissed: the disk is full');
+  expect(pool.badNodes.of('gpu', 0)).toEqual(['node-1']);
   expect((await pool.take('gpu', 'jobs/1', { signal: NEVER })).node).toBe('node-2');
 });
 

@@ -12,6 +12,7 @@ import { plainLine, plainText } from '@flashcore/shared/text';
 import type { ClientLoad } from '../jobs/job-context.ts';
 import type { Logger } from '../log.ts';
 import type { LeaseRow, PilotRow } from '../store/fleet-table.ts';
+import { BadNodes } from './bad-nodes.ts';
 import { FleetAccount } from './fleet-account.ts';
 import { arrivedPilot, awayPilot, hasTime, nodeOf, type LivePilot } from './live-pilot.ts';
 import { contradictionIn } from './pilot-claims.ts';
@@ -62,6 +63,7 @@ export class PilotPool {
   readonly #waiting = new WaitingJobs();
   readonly devices: PartitionDevices;
   readonly account = new FleetAccount();
+  readonly badNodes = new BadNodes();
 
   constructor(options: PoolOptions) {
     this.#options = options;
@@ -172,6 +174,7 @@ export class PilotPool {
     const { id, schedulerJob, partition } = row;
     const text = plainLine(`pilot ${schedulerJob} on ${nodeOf(asked)} was refused: ${message}`);
     this.account.refusals.set(id, { partition, text });
+    this.badNodes.add(partition, nodeOf(asked), this.#nowMs());
   }
 
   /** The work that a returning pilot still holds. Refuses a lease that the pilot names but no longer holds. */
@@ -206,7 +209,10 @@ export class PilotPool {
       },
       giveBack: (lease, reason) => {
         const work = current(lease);
-        if (work) this.#takeBack(pilot, work, reason);
+        if (!work) return;
+        // A pilot that is leaving returns its job although nothing is wrong with its node.
+        if (!pilot.leaving) this.badNodes.add(pilot.partition, pilot.node, this.#nowMs());
+        this.#takeBack(pilot, work, reason);
       },
       alive: (secondsLeft) => {
         pilot.secondsLeft = secondsLeft || undefined;

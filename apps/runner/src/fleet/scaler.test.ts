@@ -44,10 +44,18 @@ function fixture(file = FILE) {
     stuck: undefined as string | undefined,
     /** For how many seconds every pilot has run. */
     runs: undefined as number | undefined,
+    node: undefined as string | undefined,
+    /** The nodes that the last pilot should not run on. */
+    avoid: [] as readonly string[],
+    /** Refuses a pilot that may not run on this node. */
+    onlyNode: undefined as string | undefined,
     uncounted: undefined as Error | undefined,
   };
   const scheduler: Scheduler = {
-    submit: (partition, token) => {
+    submit: (partition, token, avoid) => {
+      if (state.onlyNode !== undefined && avoid.includes(state.onlyNode))
+        return Promise.reject(new SchedulerError('no such nodes', { refused: true }));
+      state.avoid = avoid;
       if (state.refused && (state.refusedFor ?? partition) === partition) return Promise.reject(state.refused);
       const id = state.gives ?? String(tokens.size + 1);
       present.add(id);
@@ -56,6 +64,7 @@ function fixture(file = FILE) {
     },
     pilots: () => (state.away ? Promise.reject(state.away) : Promise.resolve(present)),
     whyEnded: () => Promise.resolve(state.why),
+    nodeOf: () => state.node,
     whyStuck: () => state.stuck,
     runsUnregistered: (id) =>
       state.runs === undefined ? undefined : { seconds: state.runs, why: `Look at node n: pilot ${id} is slow` },
@@ -306,6 +315,27 @@ test('a pilot that runs without registering is reported, and later cancelled, un
   expect(await round()).toEqual(['partition gpu: Look at node n: pilot 1 is slow', ['2']]);
   comes('2');
   expect(await round()).toEqual([undefined, ['2']]);
+});
+
+test('a node on which a pilot failed gets none for ten minutes, unless no other node is left', async () => {
+  const { scaler, state, present, clock } = fixture();
+  state.queued = 1;
+  Object.assign(state, { why: 'pilot 1 on n1: no space is left', node: 'n1' });
+  await scaler.round();
+  const fails = async () => {
+    present.clear();
+    clock.ms += 11_000;
+    await scaler.round();
+    return state.avoid;
+  };
+  expect(await fails()).toEqual(['n1']);
+  state.node = 'n2';
+  state.onlyNode = 'n2';
+  expect(await fails()).toEqual([]);
+  // The failure above was the last one of n1.
+  Object.assign(state, { onlyNode: undefined, node: 'n1', why: undefined });
+  clock.ms += 60_000;
+  expect(await fails()).toEqual([]);
 });
 
 test("if the scheduler refuses one partition's pilots, other partitions get theirs, and only the refused partition's jobs are warned", async () => {

@@ -143,23 +143,30 @@ export class Scaler {
         if (!wasThere && this.#nowMs() - submitMs <= UNSEEN_MS) continue;
         table.ended(id);
         pool.account.refusals.delete(id);
-        if (!wasThere) await this.#failed(partition, schedulerJob, refusal);
+        if (!wasThere) await this.#failed({ partition, schedulerJob }, { refusal });
       } else if (!registered && !pool.storeFailure()) {
         const run = scheduler.runsUnregistered?.(schedulerJob);
         if (!run || run.seconds < MOST_SECONDS) continue;
         pool.gone(id);
         table.ended(id);
         await scheduler.cancel([schedulerJob]);
-        await this.#failed(partition, schedulerJob, run.why);
+        await this.#failed({ partition, schedulerJob }, { slow: run.why });
       }
     }
   }
 
-  async #failed(partition: string, schedulerJob: string, refusal: string | undefined): Promise<void> {
-    const { scheduler, logger } = this.#options;
+  /** `refusal`: the gateway's; `slow`: why it was cancelled. */
+  async #failed(
+    { partition, schedulerJob }: Pick<PilotRow, 'partition' | 'schedulerJob'>,
+    { refusal, slow }: { refusal?: string | undefined; slow?: string | undefined },
+  ): Promise<void> {
+    const { scheduler, logger, pool } = this.#options;
     const { count, why: before } = this.#failures.get(partition) ?? { count: 0 };
     // If the scheduler does not answer, the next round reports it.
-    const why = refusal ?? (await scheduler.whyEnded(schedulerJob).catch(() => undefined)) ?? before;
+    const cause = refusal ?? slow ?? (await scheduler.whyEnded(schedulerJob).catch(() => undefined));
+    const why = cause ?? before;
+    const node = cause === undefined ? undefined : scheduler.nodeOf?.(schedulerJob);
+    if (node !== undefined) pool.badNodes.add(partition, node, this.#nowMs());
     this.#failures.set(partition, { count: count + 1, lastMs: this.#nowMs(), why });
     logger.warn({ pilot: schedulerJob, partition, why }, 'a pilot ended before it registered');
   }
@@ -211,7 +218,7 @@ export class Scaler {
   }
 
   async #submitMissing(settings: PartitionSettings): Promise<void> {
-    const { pool, table, scheduler, queued, logger } = this.#options;
+    const { pool, table, queued, logger } = this.#options;
     const { partition, min, max } = settings;
     // A pilot that can't be recorded would be cancelled at once, so none is submitted.
     if (pool.storeFailure()) return;
@@ -234,7 +241,7 @@ export class Scaler {
     const submitOne = async (): Promise<void> => {
       while (!this.#stopped && (missing -= 1) >= 0) {
         const token = FleetTable.secret();
-        const schedulerJob = await scheduler.submit(partition, token);
+        const schedulerJob = await this.#submitApart(partition, token);
         await this.#note({ schedulerJob, partition, submitMs: this.#nowMs() }, token);
         logger.info({ pilot: schedulerJob, partition }, 'a pilot was submitted');
       }
@@ -248,6 +255,19 @@ export class Scaler {
     );
     const refused = (await Promise.allSettled(submitting)).find(({ status }) => status === 'rejected');
     if (refused?.status === 'rejected') throw refused.reason;
+  }
+
+  /** Submits a pilot to nodes on which none has failed lately, or to all nodes if no other is left. */
+  async #submitApart(partition: string, token: string): Promise<string> {
+    const { pool, scheduler } = this.#options;
+    const avoid = pool.badNodes.of(partition, this.#nowMs());
+    try {
+      return await scheduler.submit(partition, token, avoid);
+    } catch (error) {
+      if (avoid.length === 0 || !(error instanceof SchedulerError) || !error.refused) throw error;
+      pool.badNodes.forget(partition);
+      return scheduler.submit(partition, token, []);
+    }
   }
 
   /** Twice the previous round's limit; the first round's limit if pilots have ended before they registered. */

@@ -7,8 +7,11 @@ import { UNREACHABLE_EXITS } from './pilot-connection.ts';
 
 /** The functions that the gateway needs from a cluster's scheduler. */
 export interface Scheduler {
-  /** Submits a pilot of the partition, and returns the scheduler's id for it. Errors: SchedulerError. */
-  submit(partition: string, token: string): Promise<string>;
+  /**
+   * Submits a pilot of the partition, and returns the scheduler's id for it. `avoid`: nodes that it should not run on,
+   * if the scheduler can choose. Errors: SchedulerError.
+   */
+  submit(partition: string, token: string, avoid: readonly string[]): Promise<string>;
   /** The ids of the pilots that have not ended. Errors: SchedulerError. */
   pilots(): Promise<ReadonlySet<string>>;
   /** Ends pilots; ids of pilots that have already ended are ignored. Errors: SchedulerError. */
@@ -18,6 +21,8 @@ export interface Scheduler {
    * somebody cancelled the pilot.
    */
   whyEnded(schedulerJob: string): Promise<string | undefined>;
+  /** The node of a pilot for which whyEnded() or runsUnregistered() gave a reason. */
+  nodeOf?(schedulerJob: string): string | undefined;
   /** Why a pilot can't start until somebody changes something, as of the last call of pilots(); undefined if it can. */
   whyStuck?(schedulerJob: string): string | undefined;
   /**

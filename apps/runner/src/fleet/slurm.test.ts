@@ -229,6 +229,8 @@ test("sbatch gets the partition's extra options, and nodes read a set-up script 
   const slurm = new Slurm({ ...parseFleet(source, 'f'), bundle, setup, scratch: fake.path }, fake.path, 'auto');
   await slurm.submit('gpu', 't');
   expect(fake.asked()[0]).toMatch(/ --reservation=week --exclude=gpu\[1-2\] --licenses=cuda \S+pilot\.sh$/);
+  await slurm.submit('gpu', 't', ['gpu3', 'gpu7']);
+  expect(fake.asked()[1]).toContain(' --exclude=gpu[1-2],gpu3,gpu7 ');
   const start = () => spawnSync(join(fake.path, 'pilot.sh'), { env: { ...process.env, SLURM_JOB_ID: '7' } }).status;
   expect(start()).toBe(74);
   for (const [mistake, words] of [

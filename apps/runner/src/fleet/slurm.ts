@@ -45,6 +45,8 @@ export class Slurm implements Scheduler {
   #reasons = new Map<string, string>();
   /** The node of each pilot that runs, and for how long it has run, as Slurm writes it. */
   #running = new Map<string, { node: string; time: string }>();
+  /** The node of the pilot that was last asked about, after it ended. */
+  #ended: { schedulerJob: string; node: string } | undefined;
 
   /**
    * `folder` holds the pilots' script; nodes need not see it, because sbatch copies the script. `isolation` says how
@@ -58,14 +60,14 @@ export class Slurm implements Scheduler {
     this.#jobName = `flashcore-pilot-${gatewayId(join(folder, 'id'))}`;
   }
 
-  async submit(partition: string, token: string): Promise<string> {
+  async submit(partition: string, token: string, avoid: readonly string[] = []): Promise<string> {
     const settings = this.#file.partitions.find((one) => one.partition === partition)!;
     const optional = {
       account: settings.account,
       qos: settings.qos,
       constraint: settings.constraint,
       reservation: settings.reservation,
-      exclude: settings.exclude,
+      exclude: [...(settings.exclude === undefined ? [] : [settings.exclude]), ...avoid].join(',') || undefined,
       'cpus-per-task': settings.cpus,
       mem: settings.memory_mib === undefined ? undefined : `${settings.memory_mib}M`,
     };
@@ -141,9 +143,14 @@ export class Slurm implements Scheduler {
     if (end.exitCode !== 0 || (state !== 'FAILED' && state !== 'TIMEOUT')) return undefined;
     const code = field('ExitCode') ?? '';
     const node = field('BatchHost') ?? field('NodeList') ?? 'a node';
+    this.#ended = { schedulerJob, node };
     const words = new RegExp(`^\\s*Comment=${LAST_WORDS}(.+)$`, 'm').exec(end.output ?? '')?.[1]?.trim() || undefined;
     const log = code.startsWith(`${EXIT_NO_LOG}:`) ? '' : `; its log is ${node}:${logOf(this.#file, schedulerJob)}`;
     return plainLine(`pilot ${schedulerJob} on ${node}: ${remedyOf(code, { file: this.#file, words })}${log}`);
+  }
+
+  nodeOf(schedulerJob: string): string | undefined {
+    return this.#ended?.schedulerJob === schedulerJob ? this.#ended.node : this.#running.get(schedulerJob)?.node;
   }
 
   async gpus(): Promise<NodeGpus[]> {
