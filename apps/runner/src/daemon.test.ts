@@ -181,6 +181,13 @@ test('a port in use is refused with the address', async () => {
   other.close();
 });
 
+test('an address of another machine is refused with what to give', async () => {
+  // TEST-NET-1, which no machine has.
+  await expect(startTestRunner({ address: { kind: 'tcp', host: '192.0.2.1', port: 50_051 } })).rejects.toThrow(
+    "Give an address of this machine, or 0.0.0.0 for all of them: can't listen on 192.0.2.1:50051 (EADDRNOTAVAIL)",
+  );
+});
+
 test('the runner can choose its port, and writes it to runner.json', async () => {
   await using fixture = await startTestRunner({ address: { kind: 'tcp', host: '127.0.0.1', port: 0 } });
   expect(fixture.runner.address).toMatch(/^127\.0\.0\.1:[1-9]\d+$/);

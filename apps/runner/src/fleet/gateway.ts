@@ -61,10 +61,19 @@ const CLOSE_WITHIN_MS = 3_000;
 /** Room for the largest file and the message around it. */
 const MESSAGE_BYTES = MAX_FILE_BYTES + 1024 * 1024;
 
+/** Errors: UsageError. */
+function listenAddress({ scheduler, listen: text }: FleetFile): ReturnType<typeof parseListenAddress> {
+  try {
+    return parseListenAddress(text);
+  } catch (error) {
+    throw error instanceof UsageError ? new UsageError(`--${scheduler}: listen: ${error.message}`) : error;
+  }
+}
+
 /** A planner whose jobs run on a cluster. Pilots register at an address of their own. Errors: UsageError. */
 export function createGateway(planner: PlannerOptions, options: GatewayOptions): JobPlanner {
   const { file, tls, roundMs = ROUND_MS, clock = MACHINE_CLOCK } = options;
-  const address = parseListenAddress(file.listen);
+  const address = listenAddress(file);
   if (isExposed(address) && !tls)
     throw new UsageError(
       `Give --tls <folder> (flashcore-runner tls init), or listen on 127.0.0.1: ${file.listen} is open to other machines`,
@@ -178,7 +187,7 @@ async function listenForPilots(...[server, address, options]: Parameters<typeof 
       throw new UsageError(
         `Give another "listen" in the fleet file, or stop the program that uses it: ${formatAddress(address)} is in use`,
       );
-    throw error;
+    throw error instanceof UsageError ? new UsageError(`"listen" in the fleet file: ${error.message}`) : error;
   }
 }
 

@@ -4,6 +4,8 @@ import { dirname } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { ServerCredentials, type Server } from '@grpc/grpc-js';
+import { UsageError } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import type { ServerTls } from '../access/certificates.ts';
 import { endsWithin } from '../async.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
@@ -147,9 +149,21 @@ async function bind(net: NetServer, address: ListenAddress): Promise<void> {
   try {
     await promise;
   } catch (error) {
-    throw (error as NodeJS.ErrnoException).code === 'EADDRINUSE' ? new AddressInUse(formatAddress(address)) : error;
+    const { code = '' } = error as NodeJS.ErrnoException;
+    if (code === 'EADDRINUSE') throw new AddressInUse(formatAddress(address));
+    const remedy = entryOf(REMEDIES, code);
+    throw remedy === undefined
+      ? error
+      : new UsageError(`${remedy}: can't listen on ${formatAddress(address)} (${code})`);
   }
 }
+
+const REMEDIES = {
+  EADDRNOTAVAIL: 'Give an address of this machine, or 0.0.0.0 for all of them',
+  ENOTFOUND: 'Give an address of this machine, or 0.0.0.0 for all of them',
+  EAI_AGAIN: 'Give an address of this machine, or 0.0.0.0 for all of them',
+  EACCES: 'Give a port from 1024 on, or a folder that this user can write',
+};
 
 /**
  * Makes the socket's folder, private to its owner, and removes a socket left by a killed runner, which would block the
