@@ -297,6 +297,20 @@ test('a pilot that the scheduler can never start is reported until it can start'
   expect(pool.account.schedulerProblem).toBeUndefined();
 });
 
+test('a restarted gateway replaces pilots that can never start, because its fleet file may be corrected', async () => {
+  const { scaler, state, present, restarted } = fixture();
+  state.queued = 1;
+  await scaler.round();
+  expect([...present]).toEqual(['1']);
+  const { scaler: second } = restarted();
+  state.stuck = 'pilot 1 waits, Slurm says PartitionConfig';
+  await second.round();
+  expect([...present]).toEqual(['2']);
+  // Its own pilots wait: a partition that is down may come up.
+  await second.round();
+  expect([...present]).toEqual(['2']);
+});
+
 test('a pilot that runs without registering is reported, and later cancelled, unless the store is full', async () => {
   const { scaler, state, pool, present, comes } = fixture();
   state.queued = 1;

@@ -121,9 +121,10 @@ export class Scaler {
 
   async #forgetEnded(): Promise<void> {
     const { scheduler, table, pool } = this.#options;
-    const rows = table.pilots();
-    if (rows.length === 0 && this.#asked && pool.account.schedulerProblem === undefined) return;
+    if (table.pilots().length === 0 && this.#asked && pool.account.schedulerProblem === undefined) return;
     const present = await scheduler.pilots();
+    if (!this.#asked) await this.#cancelStuck();
+    const rows = table.pilots();
     this.#asked = true;
     // These pilots can't register, because a gateway was killed before it could record them.
     const known = new Set(rows.map(({ schedulerJob }) => schedulerJob));
@@ -153,6 +154,19 @@ export class Scaler {
         await this.#failed({ partition, schedulerJob }, { slow: run.why });
       }
     }
+  }
+
+  /**
+   * Cancels the pilots of an earlier gateway that can't start. The fleet file may have been corrected since, and new
+   * ones are submitted as it says now.
+   */
+  async #cancelStuck(): Promise<void> {
+    const { scheduler, table } = this.#options;
+    const stuck = table
+      .pilots()
+      .filter(({ registered, schedulerJob }) => !registered && scheduler.whyStuck?.(schedulerJob) !== undefined);
+    await scheduler.cancel(stuck.map(({ schedulerJob }) => schedulerJob));
+    for (const { id } of stuck) table.ended(id);
   }
 
   /** `refusal`: the gateway's; `slow`: why it was cancelled. */
