@@ -119,8 +119,11 @@ test('rows of the data set contain the files, with the task as JSON or as its te
     { id: 4, name: 'CUDA', task: { ...task, lang: 'cu' } },
     { id: 5, name: 'lists', task: { ...task, tests: [{ m: [1, 2] }] } },
     { id: 6, task },
+    { id: 7, name: 'no-task' },
   ];
-  const lines = `${rows.map((row) => JSON.stringify(row)).join('\n')}\n`;
+  // A row that is not JSON, or gives a key twice, does not keep the others from being imported.
+  const unreadable = ['{"name": NaN}', '{"name": "x", "task": {"lang": "py", "l\\u0061ng": "cu"}}', '[]'];
+  const lines = `${[...rows.map((row) => JSON.stringify(row)), ...unreadable].join('\n')}\n`;
   const { results } = await imported(path.join(folderOf({ 'rows.jsonl': lines }), 'rows.jsonl'));
   expect(results.map(({ folder, reason }) => (folder && path.basename(folder)) ?? reason)).toEqual([
     'gpumode_scale',
@@ -129,6 +132,10 @@ test('rows of the data set contain the files, with the task as JSON or as its te
     'rows.jsonl, row 4: lang: wanted py, found cu: its reference is no Python program',
     expect.stringMatching(/^rows\.jsonl, row 5: task\.tests\[0\]\.m: wanted one number/),
     'rows.jsonl, row 6: name: wanted a text, found nothing',
+    'rows.jsonl, row 7: task: wanted a task of GPU MODE: a mapping, found nothing',
+    'rows.jsonl, row 8: the line: wanted JSON',
+    'rows.jsonl, row 9: the line: wanted each key once, found lang twice',
+    'rows.jsonl, row 10: the row: wanted a row of GPU MODE: a JSON object with name and task, found []',
   ]);
 });
 

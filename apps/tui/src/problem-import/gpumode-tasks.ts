@@ -9,6 +9,7 @@ import { plainLine } from '@flashcore/shared/text';
 import * as z from 'zod';
 import { NotImportable } from './attention-forms.ts';
 import { identifier } from './definition.ts';
+import { parseJson } from './json-text.ts';
 import {
   candidateOf,
   MOST_SOURCE_BYTES,
@@ -72,7 +73,7 @@ const rowTask = z.object(
   { error: (issue) => wanted('a task of GPU MODE: a mapping', issue.input) },
 );
 const rowSchema = z.object(
-  { name: text().max(128, 'wanted at most 128 characters'), task: z.unknown() },
+  { name: text().max(128, 'wanted at most 128 characters'), task: z.unknown().optional() },
   { error: (issue) => wanted('a row of GPU MODE: a JSON object with name and task', issue.input) },
 );
 
@@ -111,19 +112,20 @@ function taskAt(file: string, from: string): Candidate {
 /** Rows of a data set: one JSON object per line, or a list of objects. */
 function rowsAt(file: string, from: string): Candidate[] {
   const shown = shownIn(from, file);
-  let rows: unknown[];
+  let rows: Row[];
   try {
-    rows = rowsOf(readForeignText(file, MOST_ROWS_BYTES));
+    rows = rowsOf(readForeignText(file, MOST_ROWS_BYTES), path.extname(file));
   } catch (error) {
     return [candidateOf({ shown, name: '', idFrom: '' }, () => raise(error))];
   }
-  return rows.map((row, index) => {
+  return rows.map(({ value, error }, index) => {
     const place = `${shown}, row ${index + 1}`;
-    const named = z.looseObject({ name: z.string() }).safeParse(row).data?.name ?? '';
+    const named = z.looseObject({ name: z.string() }).safeParse(value).data?.name ?? '';
     const name = plainLine(named.slice(0, 128));
     return candidateOf({ shown: place, name, idFrom: `gpumode_${name}` }, () => {
-      const { task: given } = checked(rowSchema, row, []);
-      const task = checked(rowTask, typeof given === 'string' ? jsonOf(given, 'task') : given, ['task']);
+      if (error !== undefined) raise(error);
+      const { task: given } = checked(rowSchema, value, []);
+      const task = checked(rowTask, typeof given === 'string' ? parseJson(given, 'task') : given, ['task']);
       const source = Object.hasOwn(task.files, REFERENCE) ? task.files[REFERENCE]! : undefined;
       if (source === undefined) throw new NotImportable(`task.files: wanted one with the name ${REFERENCE}`);
       if (Buffer.byteLength(source) > MOST_SOURCE_BYTES)
@@ -137,23 +139,28 @@ function raise(error: unknown): never {
   throw error;
 }
 
-function rowsOf(content: string): unknown[] {
-  if (content.trimStart().startsWith('[')) return bounded(jsonOf(content, 'the rows') as unknown[]);
-  const lines = content.split('\n', MOST_ROWS + 2).filter((line) => line.trim() !== '');
-  return bounded(lines.map((line, index) => jsonOf(line, `line ${index + 1}`)));
+/** `error`: why the row can't be read; it does not keep the others from being imported. */
+interface Row {
+  readonly value?: unknown;
+  readonly error?: unknown;
 }
 
-function bounded(rows: unknown[]): unknown[] {
+function rowsOf(content: string, extension: string): Row[] {
+  if (extension !== '.jsonl' && content.trimStart().startsWith('['))
+    return bounded((parseJson(content, 'the rows') as unknown[]).map((value) => ({ value })));
+  const lines = content.split('\n', MOST_ROWS + 2).filter((line) => line.trim() !== '');
+  return bounded(lines).map((line) => {
+    try {
+      return { value: parseJson(line, 'the line') };
+    } catch (error) {
+      return { error };
+    }
+  });
+}
+
+function bounded<Each>(rows: Each[]): Each[] {
   if (rows.length > MOST_ROWS) throw new NotImportable(`the rows: wanted at most ${MOST_ROWS}`);
   return rows;
-}
-
-function jsonOf(content: string, what: string): unknown {
-  try {
-    return JSON.parse(content);
-  } catch {
-    throw new NotImportable(`${what}: wanted JSON`);
-  }
 }
 
 function checked<Schema extends z.ZodType>(schema: Schema, value: unknown, at: string[]): z.output<Schema> {

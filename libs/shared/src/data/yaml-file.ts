@@ -164,7 +164,7 @@ function documentOf(text: string, lineCounter: LineCounter, path: string): Retur
 }
 
 /** JSON is read as YAML too. */
-const formatOf = (path: string): string => (/\.jsonl?$/.test(path) ? 'JSON' : 'YAML');
+const formatOf = (path: string): string => (/\.jsonl?(?:,|$)/.test(path) ? 'JSON' : 'YAML');
 
 function refuseRepeatedKeys(document: ReturnType<typeof parseDocument>, lines: LineCounter, path: string): void {
   visit(document, {
