@@ -202,6 +202,6 @@ test('a wrong mask is reported by what fails: every causal shape, and no other',
   });
   const [finding] = outcome.result.variants[0]!.findings;
   expect(finding?.remedy).toMatch(
-    /^(?:Both|All \d) (?:cases|shapes) with causal=1 fail, the \d others pass: look at the mask/,
+    /^(?:Both|All \d) (?:cases|shapes) with causal=1 fail, the \d others pass: look at the mask \(mask_off_by_one\.cu:5\)/,
   );
 });

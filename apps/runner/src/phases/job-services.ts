@@ -17,6 +17,7 @@ import type { BuildListener } from '../build/compile-cache.ts';
 import { codeFrame, type Place, type SourceText } from '../build/diagnostics.ts';
 import type { BuildSpec } from '../build/kernel-units.ts';
 import type { DeviceRuntime } from '../device/device-runtime.ts';
+import { linesOfUse } from '../findings/lines-of-use.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import type { KernelCatalog } from '../kernels.ts';
 import { shapeLaunches } from '../spec/choose-shapes.ts';
@@ -70,11 +71,9 @@ class FrameBook {
     return codeFrame(this.#files, place);
   }
 
-  /** The lines of a file that read a variable of this name; empty if there are many, which would not help a reader. */
-  placesOf(file: string, name: string): Place[] {
-    const lines = this.#files.find(({ path }) => path === file)?.text.split('\n') ?? [];
-    const places = lines.flatMap((line, index) => (reads(line, name) ? [{ file, line: index + 1, column: 0 }] : []));
-    return places.length <= MOST_PLACES ? places : [];
+  /** The places in a file where one of the variables is used; empty if there are many. */
+  placesOfUse(file: string, names: readonly string[]): Place[] {
+    return linesOfUse(this.#files, file, names).map((line) => ({ file, line, column: 0 }));
   }
 
   /** True if a source contains a word. */
@@ -89,16 +88,8 @@ class FrameBook {
   }
 }
 
-const MOST_PLACES = 3;
 const MOST_OTHER_FRAMES = 3;
 const PLACE = /([^\s:(),]+):(\d+)(?::(\d+))?/;
-
-/** Whether a line of code uses a variable, other than declaring it as a parameter. */
-function reads(line: string, name: string): boolean {
-  const [code = ''] = line.split('//');
-  const isParameter = new RegExp(`\\w[\\s*&]+${name}\\s*(?:[,)]|$)`).test(code) && !/\breturn\b/.test(code);
-  return new RegExp(`\\b${name}\\b`).test(code) && !isParameter;
-}
 
 /** The source location in a text such as "waits at __syncthreads, divergent_barrier.cu:31". */
 function placeIn(text: string): Place | undefined {

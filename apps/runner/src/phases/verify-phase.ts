@@ -8,7 +8,7 @@ import {
   VerifyResultSchema,
   type CaseResult,
 } from '@flashcore/shared/contract';
-import { checkShape, formatShape } from '@flashcore/shared/kernels';
+import { checkShape, formatShape, type Manifest, type ManifestArgument } from '@flashcore/shared/kernels';
 import { create } from '@bufbuild/protobuf';
 import type { DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
 import { SEE_THE_MAP, distinctFindings } from '../findings/verify-findings.ts';
@@ -156,12 +156,28 @@ function addWhatFails(
       finding.remedy = `Right on ${hiding.join(' and on ')}, wrong on all other inputs: look at what these hide. ${finding.remedy}`;
     return;
   }
-  const places = found.names.flatMap((name) => frames.placesOf(kernel.manifest.source, name));
+  const places = found.names.flatMap((name) =>
+    frames.placesOfUse(kernel.manifest.source, [name, ...numbersFrom(kernel.manifest, name)]),
+  );
   const last = places.at(-1);
   const at = last === undefined ? '' : ` (${last.file}:${places.map(({ line }) => line).join(', ')})`;
   const rest = finding.remedy.startsWith(SEE_THE_MAP) ? `${SEE_THE_MAP}.` : finding.remedy;
   finding.remedy = `${found.text.charAt(0).toUpperCase()}${found.text.slice(1)}: look at ${found.lookAt}${at}. ${rest}`;
   if (last !== undefined) finding.frame ??= frames.frameAt(last);
+}
+
+/** The numbers that launches pass and that depend on an attribute, such as how far a mask's diagonal is moved. */
+function numbersFrom({ problem, constants, launches }: Manifest, name: string): string[] {
+  if (!problem.attributes.some((attribute) => attribute.name === name)) return [];
+  const passed = launches.flatMap((launch) => launch.arguments.flatMap(namesIn));
+  return constants
+    .filter((each) => passed.includes(each.name) && each.value.names.includes(name))
+    .map((each) => each.name);
+}
+
+function namesIn(argument: ManifestArgument): readonly string[] {
+  if (argument.kind === 'struct') return argument.fields.flatMap(({ value }) => namesIn(value));
+  return 'value' in argument ? argument.value.names : [];
 }
 
 /** Why the kernel does not take a shape; undefined if it does. */
