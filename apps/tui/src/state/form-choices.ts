@@ -185,17 +185,19 @@ function caseFields(
       ...tolerances.map(toleranceRule),
     ],
   };
+  const shapes = field(
+    'shape',
+    'shapes',
+    [AS_USUAL, ...shapesFor(kernel, caseSets)],
+    isAttention(kernel)
+      ? "batch x heads x length x head dimension, c for causal; or type your own or a case's name, separated by commas"
+      : "a value for each axis, such as N=64; or type your own or a case's name, separated by commas",
+  );
+  const caseNames = [...new Set(caseSets.flatMap((set) => set.shapes.map((shape) => shape.name)))].filter(
+    (name) => name !== '',
+  );
   return [
-    typable(
-      field(
-        'shape',
-        'shapes',
-        [AS_USUAL, ...shapesFor(kernel, caseSets)],
-        isAttention(kernel)
-          ? "batch x heads x length x head dimension, c for causal; or type your own or a case's name, separated by commas"
-          : "a value for each axis, such as N=64; or type your own or a case's name, separated by commas",
-      ),
-    ),
+    typable(caseSets.length === 0 ? shapes : { ...shapes, caseNames }),
     ...(caseSets.length === 0 ? [] : [cases]),
     typable(field('seeds', 'seeds', SEEDS, 'random inputs for each shape, 1 to 100')),
     ...(tolerances.length === 0 ? [] : [tolerance]),

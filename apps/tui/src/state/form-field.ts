@@ -15,6 +15,8 @@ export interface FormField {
   readonly chosen: number;
   /** True for a parameter that a search over variants leaves at its default. */
   readonly keepsInSearch?: boolean;
+  /** Names of the problem's cases that the field takes; undefined if only the runner knows them. */
+  readonly caseNames?: readonly string[];
   /** Typed text that replaces the choice; absent on fields that take only choices. */
   readonly typed?: string;
 }

@@ -14,7 +14,7 @@ import {
   scopeOfShape,
   valuesOf,
 } from '@flashcore/shared/kernels';
-import { entryOf } from '@flashcore/shared/text';
+import { didYouMean, entryOf } from '@flashcore/shared/text';
 import { AS_USUAL, isPath, matchingChoices, shapesOf, valueOf, type FormField } from './form-field.ts';
 import type { RunForm } from './run-form.ts';
 
@@ -57,20 +57,34 @@ function problemOf(form: RunForm, field: FormField): string | undefined {
       : `"${text}": must be ${range.noun} from ${range.least} to ${range.most}`;
   if (field.id === 'arch' && !field.choices.includes(text))
     return `"${text}": must be one of ${field.choices.slice(1).join(', ')}`;
-  return field.id === 'shape' ? shapesProblem(form, text) : undefined;
+  return field.id === 'shape' ? shapesProblem(form, field) : undefined;
 }
 
-function shapesProblem(form: RunForm, text: string): string | undefined {
+function shapesProblem(form: RunForm, field: FormField): string | undefined {
   try {
-    const shapes = shapesOf(text);
+    const shapes = shapesOf(valueOf(field));
     if (shapes.length > MOST_SHAPES) return `${shapes.length} shapes: must be at most ${MOST_SHAPES}`;
-    // A case that is given only by its name is not checked, because only the runner knows the case's values.
+    const unknown = shapes.filter(isOnlyNamed).find(({ name }) => field.caseNames?.includes(name) === false);
+    if (unknown !== undefined) return unknownCase(unknown.name, field);
+    // A case that is given only by its name is not checked further, because only the runner knows the case's values.
     const known = shapes.filter((shape) => !isOnlyNamed(shape));
     return known.map((shape) => refusalOf(form, shape)).find((refusal) => refusal !== undefined);
   } catch (error) {
     if (error instanceof FlashcoreError) return error.message;
     throw error;
   }
+}
+
+const NAMES_LISTED = 3;
+
+/** What the field takes instead of a name that no case has: the nearest shape or name. */
+function unknownCase(name: string, { choices, caseNames = [] }: FormField): string {
+  const example = choices.find((choice) => choice !== AS_USUAL && !caseNames.includes(choice));
+  const such = example === undefined ? '' : ` such as ${example}`;
+  const listed = caseNames.slice(0, NAMES_LISTED).map((each) => `"${each}"`);
+  const more = caseNames.length > NAMES_LISTED ? ` and ${caseNames.length - NAMES_LISTED} more` : '';
+  const all = listed.length === 0 ? '; no case has a name' : `; cases are named ${listed.join(', ')}${more}`;
+  return `"${name}": must be a shape${such} or a case's name${didYouMean(name, [...choices, ...caseNames]) || all}`;
 }
 
 /**

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { KernelSchema } from '@flashcore/shared/contract';
+import { CaseSetSchema, KernelSchema, ShapeSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { rowText } from '../../present/cells/row.ts';
 import { formOf, type RunForm } from '../../state/run-form.ts';
@@ -42,4 +42,25 @@ test('a field that takes no typed text says how to change it, and a line counts 
 
 test('for a typed text that matches no kernel, the field shows "none"', () => {
   expect(shown(typed(FORM, { kernel: '1x1x64x64' }), 'kernel').rows[0]).toMatch(/← none → +\/1x1x64x64█ 0 match/);
+});
+
+test('a name that no case of the problem has is refused with the nearest one, or with what is expected', () => {
+  const of = (text: string, names: readonly string[] = ['Llama 8B', 'Llama 70B']): string => {
+    const sets = [{ name: 'models', shapes: ['', ...names].map((name) => create(ShapeSchema, { batch: 1, name })) }];
+    const form = formOf(KERNEL, {
+      ...{ kernels: [KERNEL], archs: ['sm_89'], devices: ['gpu0'], tolerances: [] },
+      caseSets: sets.map((set) => create(CaseSetSchema, set)),
+    });
+    return shown(typed(form, { shape: text }), 'shape')
+      .rows.join(' ')
+      .replaceAll(/ +/g, ' ');
+  };
+  expect(of('foo')).toContain(
+    `"foo": must be a shape such as 1x4x128x64 or a case's name; cases are named "Llama 8B", "Llama 70B"`,
+  );
+  expect(of('lama 8B')).toContain('(did you mean "Llama 8B"?)');
+  expect(of('foo', [])).toContain(`or a case's name; no case has a name`);
+  expect(of('Llama 70B, 1x1x64x64')).toContain('In a shell: fa-tui run');
+  // Without the runner's cases, only the runner knows their names.
+  expect(shown(typed(FORM, { shape: 'foo' }), 'shape').rows.join(' ')).toContain('In a shell: fa-tui run');
 });
