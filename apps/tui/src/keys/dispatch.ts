@@ -215,12 +215,18 @@ function pressInSearch(key: string, { text, before }: OverlayOf<'search'>, { sto
 }
 
 /**
- * Handles a key in the filter of a list. The typed text filters the list. Enter keeps the filter; Escape removes it.
+ * Handles a key in the filter of a list. The typed text filters the list. Enter keeps the filter; Escape removes it. The
+ * first typed character replaces a filter from before; Backspace edits it.
  */
-function pressInListFilter(key: string, { list, text }: OverlayOf<'list-filter'>, { store }: KeyContext): void {
+function pressInListFilter(
+  key: string,
+  { list, text, untouched = false }: OverlayOf<'list-filter'>,
+  { store }: KeyContext,
+): void {
   if (key === 'enter') return store.dispatch({ type: 'list-filter', list, text });
   if (key === 'escape') return store.dispatch({ type: 'list-filter', list, text: '' });
-  const typed = editedText(text, key);
+  const fresh = editedText('', key);
+  const typed = untouched && fresh !== '' ? fresh : editedText(text, key);
   store.dispatch({ type: 'list-filter', list, text: typed });
   store.dispatch({ type: 'overlay', overlay: { kind: 'list-filter', list, text: typed } });
 }

@@ -93,7 +93,8 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
     if (list === undefined) return;
     // A definition has no rows to filter: the list that it was opened from has.
     if (store.state.ui.kernelList === 'definition') store.dispatch({ type: 'kernel-list', list: 'problems' });
-    store.dispatch({ type: 'overlay', overlay: { kind: 'list-filter', list, text: store.state.ui.filters[list] } });
+    const text = store.state.ui.filters[list];
+    store.dispatch({ type: 'overlay', overlay: { kind: 'list-filter', list, text, untouched: text !== '' } });
   },
   'clear-filter': ({ store }) => {
     const list = filteredList(store.state);

@@ -811,6 +811,20 @@ test('PageDown in the help moves by as many rows as the screen shows', async () 
   expect(ui().overlay).toMatchObject({ kind: 'help', selected: 30 });
 });
 
+test('a filter that is typed again replaces the one from before; Enter keeps it and Backspace edits it', async () => {
+  await terminal.press('7/fa_v1\r/');
+  expect(await terminal.screen()).toMatch(/\/fa_v1█ {2}typing replaces it/);
+  await terminal.press('v6');
+  expect(await terminal.screen()).toMatch(/\/v6█(?! {2}typing)/);
+  await terminal.press('\r');
+  expect(ui().filters.kernels).toBe('v6');
+  await terminal.press('/\r');
+  expect(ui().filters.kernels).toBe('v6');
+  await terminal.press('/');
+  await terminal.press('\u007f');
+  expect([ui().filters.kernels, ui().overlay]).toMatchObject(['v', { text: 'v' }]);
+});
+
 test('Ctrl-U clears the filter of a list and the search of the log, as in every prompt', async () => {
   await terminal.press('6/v7');
   expect(await terminal.screen()).toMatch(/ctrl\+u clear.*"failures" shows only those/);

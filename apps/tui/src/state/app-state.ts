@@ -119,7 +119,13 @@ export type Overlay =
       /** The reason why the folder could not be made, after Enter. */
       readonly problem?: string;
     }
-  | { readonly kind: 'list-filter'; readonly list: FilteredList; readonly text: string }
+  | {
+      readonly kind: 'list-filter';
+      readonly list: FilteredList;
+      readonly text: string;
+      /** Whether nothing was typed yet: the text is the filter from before, which a typed character replaces. */
+      readonly untouched?: boolean;
+    }
   | {
       readonly kind: 'decide';
       /** Name of the job. */

@@ -128,6 +128,7 @@ function promptRow(overlay: Exclude<Prompt, { kind: 'confirm' }>, width: number)
 
 /** Completions of the text, and the problem with it. */
 function remarkOf(overlay: Exclude<Prompt, { kind: 'confirm' }>): Row {
+  if (overlay.kind === 'list-filter' && overlay.untouched === true) return [run('  typing replaces it', 'dim')];
   if (overlay.kind !== 'watch-folder' && overlay.kind !== 'new-kernel') return [];
   const names = overlay.kind === 'watch-folder' ? overlay.names : [];
   return [run(names.map((name) => `  ${name}`).join(''), 'dim'), run(`  ${overlay.problem ?? ''}`, 'warn')];
