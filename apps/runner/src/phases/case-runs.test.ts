@@ -23,7 +23,7 @@ function messageOf(failed: readonly string[]): string {
 }
 
 test('a finding names the inputs on which the kernel was wrong, unless they are many', () => {
-  expect(messageOf(['max_last', 'one_key'])).toBe('1x2x333x64 on max_last, one_key: 19 elements');
-  expect(messageOf(NAMES.slice(1))).toBe('1x2x333x64 on 4 of 5 inputs, first max_last: 19 elements');
+  expect(messageOf(['max_last', 'one_key'])).toBe('1x2x333x64 on inputs "max_last", "one_key": 19 elements');
+  expect(messageOf(NAMES.slice(1))).toBe('1x2x333x64 on 4 of 5 inputs, first "max_last": 19 elements');
   expect(messageOf(NAMES)).toBe('1x2x333x64 on all 5 inputs: 19 elements');
 });

@@ -230,7 +230,8 @@ const MOST_NAMED = 3;
 /** Names the inputs while they are few; view 2 lists them all. */
 function inputsText(failed: readonly string[], count: number): string {
   if (failed.length > 1 && failed.length === count) return `all ${count} inputs`;
-  return failed.length > MOST_NAMED ? `${failed.length} of ${count} inputs, first ${failed[0]}` : failed.join(', ');
+  if (failed.length > MOST_NAMED) return `${failed.length} of ${count} inputs, first "${failed[0]}"`;
+  return `${failed.length === 1 ? 'input' : 'inputs'} ${failed.map((name) => `"${name}"`).join(', ')}`;
 }
 
 /**

@@ -150,10 +150,10 @@ function addWhatFails(
   if (found === undefined) {
     const hiding = inputsThatHide([...probes, ...drawn]).map((name) => {
       const about = rules.distributions.find((rule) => rule.name === name)?.about;
-      return about === undefined ? name : `${name} (${about})`;
+      return about === undefined ? `"${name}"` : `"${name}" (${about})`;
     });
     if (hiding.length > 0)
-      finding.remedy = `Right on ${hiding.join(' and on ')}, wrong on all other inputs: look at what these hide. ${finding.remedy}`;
+      finding.remedy = `Right on ${hiding.length === 1 ? 'input' : 'inputs'} ${hiding.join(' and ')}, wrong on all other inputs: look at what these hide. ${finding.remedy}`;
     return;
   }
   const places = found.names.flatMap((name) =>

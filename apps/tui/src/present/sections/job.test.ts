@@ -248,7 +248,7 @@ test('a finding names the distributions of its inputs and the options that repea
   const rows = findingBody({ finding: one }, { width: 60, height: 9 });
   expect(rows.map((row) => row.map(({ text }) => text).join(''))).toEqual([
     'wrong',
-    'on max_last: --seed 5c0e@max_last',
+    'input max_last: --seed 5c0e@max_last',
   ]);
 });
 

@@ -45,7 +45,14 @@ export function findingBody({ finding }: Pick<ShownFinding, 'finding'>, { width,
       run(place),
     ]);
   const on = inputsText(finding);
-  const inputs = on === '' ? [] : firstRows(wrapRows(`on ${on}`, width, { role: 'dim' }), 1, width);
+  const inputs =
+    on === ''
+      ? []
+      : firstRows(
+          wrapRows(`${finding.inputs.length > 1 ? 'inputs' : 'input'} ${on}`, width, { role: 'dim' }),
+          1,
+          width,
+        );
   const wanted = source.length + inputs.length + Math.min(remedy.length, 2);
   const kept = message.length > height - wanted ? threads.length : 0;
   const messageRows = firstRows(message, Math.max(1, height - wanted - kept), width);
