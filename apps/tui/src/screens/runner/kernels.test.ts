@@ -2,6 +2,8 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
   ExperimentSummarySchema,
+  FindingKind,
+  JobKind,
   JobSchema,
   JobState,
   KernelSchema,
@@ -107,4 +109,22 @@ test('the title names the shape that all times of the kernels share', () => {
 test('a long shape of another problem cuts no verdict', () => {
   const [, ...rows] = listOf(76, ['B=8,D=128,H=8,Hkv=2,Skv=300', '1x2x128x64']);
   expect(rows.map((row) => /wrong result {2}/.test(row))).toEqual([true, true]);
+});
+
+test('a faulty kernel whose verification passed says that a whole run finds the fault', () => {
+  const detail = (kind: JobKind, outcome: Outcome): string => {
+    const state = {
+      ...initialState({ runner: { label: '', embedded: true }, columns: 120, rows: 60, now: 600_000 }),
+      ui: { ...initialState({ runner: { label: '', embedded: true }, columns: 120, rows: 60, now: 0 }).ui, faulty: true },
+      kernels: [create(KernelSchema, { kernelId: 'bad', title: 'Bad', expectedFinding: FindingKind.BANK_CONFLICTS })],
+      hasKernels: true,
+      jobs: [create(JobSchema, { name: 'jobs/1', kernelId: 'bad', state: JobState.ENDED, kind, outcome })],
+    };
+    const { body } = kernelsView({ state, log: new LogBuffer(1), search: undefined }, { width: 76, height: 56 });
+    return body.map((row) => rowText(row).trim()).join(' ');
+  };
+  const must = 'faulty on purpose: a whole run must find "bank conflicts"';
+  expect(detail(JobKind.VERIFY, Outcome.PASSED)).toContain(`${must}, and verify alone may pass`);
+  expect(detail(JobKind.VERIFY, Outcome.FAILED)).not.toContain('may pass');
+  expect(detail(JobKind.EXPERIMENT, Outcome.PASSED)).not.toContain('may pass');
 });

@@ -217,12 +217,7 @@ function detail(state: AppState, kernel: ListedKernel, width: number): Row[] {
       ? []
       : wrapRows(`${kernel.isExample ? 'example' : 'your folder'}: ${kernel.folder}`, width, { hang: 2 })),
     ...(kernel.lesson === '' ? [] : wrapRows(`lesson: ${kernel.lesson}`, width, { role: 'accent', hang: 2 })),
-    ...(kernel.expectedFinding === FindingKind.UNSPECIFIED
-      ? []
-      : noticeRows(
-          notice(`faulty on purpose: a whole run must find "${findingWord(kernel.expectedFinding)}"`, 'warn'),
-          width,
-        )),
+    ...(isFaulty(kernel) ? noticeRows(notice(faultText(state, kernel), 'warn'), width) : []),
     ...lastResults(state, kernel, width),
     labelled('needs', needs.join(', ')),
     ...kernel.limits.flatMap(({ require, because }) => wrapRows(`shape: ${require} (${because})`, width, { hang: 2 })),
@@ -235,6 +230,14 @@ function detail(state: AppState, kernel: ListedKernel, width: number): Row[] {
     ...(kernel.configs.length === 0 ? [] : wrapRows(`configs: ${kernel.configs.join(', ')}`, width, { hang: 2 })),
     ...notesRows(kernel, width),
   ];
+}
+
+/** What a run of a faulty kernel finds, and that the job which passed does not look for it. */
+function faultText({ jobs }: AppState, { kernelId, expectedFinding }: ListedKernel): string {
+  const newest = jobs.find((job) => job.kernelId === kernelId && job.state === JobState.ENDED);
+  const passed = newest?.outcome === Outcome.PASSED && newest.kind !== JobKind.EXPERIMENT ? newest : undefined;
+  const alone = passed === undefined ? '' : `, and ${KIND_WORDS[passed.kind]} alone may pass`;
+  return `faulty on purpose: a whole run must find "${findingWord(expectedFinding)}"${alone}`;
 }
 
 /** Longer notes are read in the editor, which can search them. */
