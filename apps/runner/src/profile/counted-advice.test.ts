@@ -74,3 +74,9 @@ test('advice for a matrix product on the fp32 units names tensor cores and every
   expect(countedAdvice(launch(counts), { ...PRODUCTS, flops: 1e6 })).toEqual([]);
   expect(countedAdvice(launch(counts), { ...PRODUCTS, dtype: 'fp32' })).toEqual([]);
 });
+
+test('a kernel that shared memory bounds is advised about its loads first, however few they are', () => {
+  const counts = { instructions: 1000, memory: 150, conversion: 280, fma: 390, shared_load_requests: 110 };
+  const rules = (bound: boolean): string[] => countedAdvice(launch(counts), PRODUCTS, bound).map(({ rule }) => rule);
+  expect([rules(false), rules(true)]).toEqual([['conversions'], ['shared loads', 'conversions']]);
+});

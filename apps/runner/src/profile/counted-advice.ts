@@ -21,8 +21,11 @@ const LINES_NAMED = 2;
 /** The problem's arithmetic, as far as advice depends on it. */
 export type Computed = Pick<ProblemCase, 'dtype' | 'flops' | 'bytes'>;
 
-/** Advice from the counts of a launch, the largest share of instructions first. */
-export function countedAdvice(launch: LaunchCounts, computed: Computed): NamedAdvice[] {
+/**
+ * Advice from the counts of a launch, the largest share of instructions first. A kernel that shared memory bounds is
+ * advised about it first, however few its loads are.
+ */
+export function countedAdvice(launch: LaunchCounts, computed: Computed, boundByShared = false): NamedAdvice[] {
   const of = (name: string): number => entryOf(launch.counts, name) ?? 0;
   const all = Math.max(1, of('instructions'));
   const share = (name: string): string => percent(of(name) / all);
@@ -45,8 +48,10 @@ export function countedAdvice(launch: LaunchCounts, computed: Computed): NamedAd
     },
     {
       rule: 'shared loads',
-      applies: of('memory') >= MUCH_MEMORY * all && products > 0 && requests > REQUESTS_PER_PRODUCT * products,
-      weight: of('memory'),
+      applies:
+        products > 0 &&
+        (boundByShared || (of('memory') >= MUCH_MEMORY * all && requests > REQUESTS_PER_PRODUCT * products)),
+      weight: boundByShared ? Infinity : of('memory'),
       text: 'Loads from shared memory feed the arithmetic: keep operands in registers and let each thread compute several outputs, so that a loaded value is used more than once',
       evidence: `memory instructions are ${share('memory')} of all; ${formatCount(requests)} shared-memory loads (${formatCount(wavefronts)} wavefronts) for ${formatCount(products)} multiply-adds${linesText(launch, 'shared_load_requests')}`,
     },

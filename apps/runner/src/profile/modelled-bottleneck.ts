@@ -56,7 +56,8 @@ export function modelledBottleneck(work: CountedWork): string | undefined {
 
 /** A kernel that is bound by the rate at which its instructions are issued. */
 export const ISSUE = 'instruction issue';
-const SHARED = 'shared memory';
+/** A kernel that is bound by the wavefronts of its shared-memory accesses. */
+export const SHARED = 'shared memory';
 const SECTORS = ['global_load_sectors', 'global_store_sectors', 'async_copy_sectors'];
 
 function unitsOf({ sheet, computed, launches, filled }: CountedWork): Unit[] {

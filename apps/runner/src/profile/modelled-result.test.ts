@@ -135,3 +135,16 @@ test("no counter of clang's code carries ncu's name, and the result says why", (
   expect(names).toContain('active_lanes');
   expect(reason).toContain("the shared-memory counters of ncu are modelled for nvcc's code, and clang made this");
 });
+
+test('a kernel that shared memory bounds is advised about its loads first, unless bank conflicts are the reason', () => {
+  const adviceWith = (conflicts: number): string[] => {
+    const counts = { ...LAUNCH.counts, shared_load_wavefronts: 1_000_000, shared_load_conflicts: conflicts };
+    const launches = [{ ...LAUNCH, counts: { ...counts, shared_store_conflicts: 0 } }];
+    const { bottleneck, advice } = modelledResult({ ...COUNTED, launches });
+    expect(bottleneck).toMatch(/^shared memory: /);
+    return advice.map(({ text }) => text);
+  };
+  expect(adviceWith(0)[0]).toMatch(/^Loads from shared memory feed the arithmetic/);
+  expect(adviceWith(900_000)[0]).not.toMatch(/^Loads from shared memory/);
+  expect(adviceWith(900_000).join()).toMatch(/^(?=.*Swizzle the rows).*Loads from shared memory/s);
+});

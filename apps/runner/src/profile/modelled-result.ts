@@ -15,7 +15,7 @@ import type { LaunchCounts } from '../../worker/messages/profiling.ts';
 import { adviceFor } from './advice.ts';
 import { countedAdvice } from './counted-advice.ts';
 import { evaluateRule, metricRules, missingText } from './counters.ts';
-import { ISSUE, modelledBottleneck } from './modelled-bottleneck.ts';
+import { ISSUE, SHARED, modelledBottleneck } from './modelled-bottleneck.ts';
 import type { ProfiledKernel } from './profile-result.ts';
 
 export interface CountedKernel extends Omit<ProfiledKernel, 'accumulate' | 'launches'> {
@@ -103,10 +103,14 @@ export function modelledResult(kernel: CountedKernel): ProfileResult {
     sourceHas: kernel.sourceHas,
   };
   const bound = bottleneckOf(kernel);
-  const counted = countedAdvice(largest, computed);
+  const boundByShared = bound.bottleneck?.startsWith(SHARED) ?? false;
+  const counted = countedAdvice(largest, computed, boundByShared);
   const others = adviceFor(figures);
-  // More resident warps do not help a kernel that already fills the issue slots.
-  const advice = bound.bottleneck?.startsWith(ISSUE) ? [...counted, ...others] : [...others, ...counted];
+  // More resident warps do not help a kernel that already fills the issue slots, or shared memory without conflicts.
+  const isFull = boundByShared
+    ? others.every(({ rule }) => rule !== 'bank conflicts')
+    : bound.bottleneck?.startsWith(ISSUE);
+  const advice = isFull ? [...counted, ...others] : [...others, ...counted];
   return create(ProfileResultSchema, {
     verdict: Verdict.PASS,
     reason: [NOT_TIMED, ...(comparable ? [] : [NOT_NCUS]), missingText([], counters, values)]
