@@ -215,8 +215,8 @@ function pressInSearch(key: string, { text, before }: OverlayOf<'search'>, { sto
 }
 
 /**
- * Handles a key in the filter of a list. The typed text filters the list. Enter keeps the filter; Escape removes it. The
- * first typed character replaces a filter from before; Backspace edits it.
+ * Handles a key in the filter of a list. The typed text filters the list. Enter keeps the filter; Escape removes it.
+ * The first typed character replaces a filter from before; Backspace edits it.
  */
 function pressInListFilter(
   key: string,
