@@ -63,6 +63,9 @@ const SHORT_NAMED_RANK = 4;
 /** Begins the remedy of a wrong output about which nothing is known. */
 export const SEE_THE_MAP = 'See where the errors are, on the error map (view 2, or fa-tui verify)';
 
+/** Begins the remedy of an output that a mistake explains. */
+export const IS_LIKE = 'This is the output';
+
 type MakeFinding = (kind: FindingKind, message: string, remedy: string) => Finding;
 
 interface OutputContext {
@@ -152,7 +155,7 @@ function outputFindings(output: OutputReport, context: OutputContext): Finding[]
 function likenessText({ name, factors }: OutputReport, { named, isAttention, likeMutants }: OutputContext): string {
   const what = named ? name : 'the output';
   if (likeMutants.length > 0)
-    return `This is the output ${likeMutants
+    return `${IS_LIKE} ${likeMutants
       .map(({ name: mutant, about }) => (mutant === '' ? `where ${about}` : `of the mutant ${mutant}: ${about}`))
       .join('; or ')}`;
   if (factors === undefined) return '';

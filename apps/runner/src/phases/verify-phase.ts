@@ -11,7 +11,7 @@ import {
 import { checkShape, formatShape, type Manifest, type ManifestArgument } from '@flashcore/shared/kernels';
 import { create } from '@bufbuild/protobuf';
 import type { DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
-import { SEE_THE_MAP, distinctFindings } from '../findings/verify-findings.ts';
+import { IS_LIKE, SEE_THE_MAP, distinctFindings } from '../findings/verify-findings.ts';
 import { inputsThatHide, whatFails } from '../findings/what-fails.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import { notRun, type CaseRun } from './case-judgement.ts';
@@ -126,6 +126,7 @@ export async function runVerify(services: VariantServices, options: VerifyOption
   const sanitized = spec.sanitize ? await sanitize(services, { image, shape: wrong ?? raceShape(cases) }) : [];
   const distinct = distinctFindings([...raced, ...sanitized, ...soFar.findings]);
   const result = soFar.result();
+  addLikeness(distinct, soFar.findings);
   // A race or a bad access explains wrong results better than the shapes do.
   if (raced.length + sanitized.length === 0) addWhatFails(services, distinct, result);
   emitFindings(services, distinct);
@@ -134,6 +135,14 @@ export async function runVerify(services: VariantServices, options: VerifyOption
 }
 
 const WRONG_OUTPUT = [FindingKind.WRONG_RESULT, FindingKind.NAN_OUTPUT, FindingKind.UNWRITTEN_OUTPUT];
+
+/** A mistake that explains a wrong output of a later shape explains the first, which was too large to compare. */
+export function addLikeness(findings: readonly Finding[], all: readonly Finding[]): void {
+  const like = all.find(({ kind, remedy }) => kind === FindingKind.WRONG_RESULT && remedy.startsWith(IS_LIKE));
+  const finding = findings.find(({ kind }) => kind === FindingKind.WRONG_RESULT);
+  if (like?.shape === undefined || finding?.remedy.startsWith(SEE_THE_MAP) !== true) return;
+  finding.remedy = `On ${formatShape(like.shape)}: ${like.remedy}`;
+}
 
 /**
  * Begins the remedy of the first wrong output with what all failing shapes share, and shows the line that reads it. If
