@@ -32,7 +32,7 @@ test(
     const { exitCode, stdout, stderr } = home.faTui(search(kernel));
     expect(exitCode, stderr).toBe(0);
     expect(stdout).toMatch(
-      /2 variants\n +ranked by registers, then shared memory: emulator times are not GPU times[^]*variant +registers[^]*TILE=32[^]*not timed[^]*Best: TILE=/,
+      /2 variants\n +ranked by registers, then shared memory,[^]*--arch sm_90[^]*variant +registers[^]*TILE=32[^]*not timed[^]*First by resources, not timed: TILE=/,
     );
     expect(stderr).toMatch(/TILE=16: right, \d+ registers/);
   },

@@ -75,7 +75,7 @@ test.skipIf(missing('nvcc'))(
       combinations: 6,
       drawn: false,
       simulated: true,
-      rankedBy: expect.stringMatching(/times are not GPU times/) as string,
+      rankedBy: expect.stringMatching(/times are not GPU times; fa-tui profile --arch sm_90 .*estimates/) as string,
     });
     expect(tune!.variants.some(({ p50Us, reused }) => p50Us !== undefined || reused)).toBe(false);
     // The default variant, PAD=4, is the champion.

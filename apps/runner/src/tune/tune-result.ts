@@ -18,7 +18,9 @@ import type { TuneSpec } from '../spec/job-spec.ts';
 import { paretoFront } from './race.ts';
 
 const RANKED_BY_TIME = 'median latency in interleaved comparisons with the leader';
-const RANKED_BY_RESOURCES = 'registers, then shared memory: emulator times are not GPU times';
+const RANKED_BY_RESOURCES =
+  'registers, then shared memory, which need not be the order of speed: emulator times are not GPU times; ' +
+  'fa-tui profile --arch sm_90 --set NAME=VALUE estimates a variant on an NVIDIA H200';
 
 /** State of a search. */
 export interface SearchFound {

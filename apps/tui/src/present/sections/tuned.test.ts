@@ -51,3 +51,9 @@ test('a stopped search says that it was stopped, and without a correct variant t
   const text = plainLines(tuneBlocks(stopped), PLAIN).join('\n');
   expect(text).toMatch(/not decided: stopped before the end[^]*Best: none is right[^]*nothing was measured/);
 });
+
+test('a search whose variants were not timed has no best one', () => {
+  const text = plainLines(tuneBlocks(create(TuneResultSchema, { ...tune, simulated: true })), PLAIN).join('\n');
+  expect(text).toContain('First by resources, not timed: TILE=64');
+  expect(text).not.toContain('Best:');
+});

@@ -31,8 +31,9 @@ export function tuneBlocks(tune: TuneResult): Block[] {
 }
 
 /** The notice for a search without a winner: no variant is correct, or the race was stopped before it was decided. */
-function bestNotice({ winner, variants }: TuneResult): Block {
-  if (winner !== undefined) return notice(`Best: ${winner}`, 'good');
+function bestNotice({ winner, variants, simulated }: TuneResult): Block {
+  if (winner !== undefined)
+    return simulated ? notice(`First by resources, not timed: ${winner}`) : notice(`Best: ${winner}`, 'good');
   const open = variants.some(({ verified, dropped }) => verified !== Verdict.FAIL && dropped === undefined);
   return open ? notice('Best: not decided', 'warn') : notice('Best: none is right', 'bad');
 }
