@@ -21,5 +21,7 @@ test('a mistake that explains the output of a later shape is named in the first 
   expect(remedyOf(unknown, like)).toBe('On 2x2x197x64c: This is the output where logits are scaled twice');
   expect(remedyOf(like, unknown)).toBe(like.remedy);
   expect(remedyOf(wrong('1x1x1x64', 'Look for a factor'), like)).toBe('Look for a factor');
-  expect(remedyOf(wrong('1x1x1x64', `${SEE_THE_MAP}.`), wrong('1x1x2x64', 'Look for a factor'))).toBe(`${SEE_THE_MAP}.`);
+  expect(remedyOf(wrong('1x1x1x64', `${SEE_THE_MAP}.`), wrong('1x1x2x64', 'Look for a factor'))).toBe(
+    `${SEE_THE_MAP}.`,
+  );
 });

@@ -115,7 +115,10 @@ test('a faulty kernel whose verification passed says that a whole run finds the 
   const detail = (kind: JobKind, outcome: Outcome): string => {
     const state = {
       ...initialState({ runner: { label: '', embedded: true }, columns: 120, rows: 60, now: 600_000 }),
-      ui: { ...initialState({ runner: { label: '', embedded: true }, columns: 120, rows: 60, now: 0 }).ui, faulty: true },
+      ui: {
+        ...initialState({ runner: { label: '', embedded: true }, columns: 120, rows: 60, now: 0 }).ui,
+        faulty: true,
+      },
       kernels: [create(KernelSchema, { kernelId: 'bad', title: 'Bad', expectedFinding: FindingKind.BANK_CONFLICTS })],
       hasKernels: true,
       jobs: [create(JobSchema, { name: 'jobs/1', kernelId: 'bad', state: JobState.ENDED, kind, outcome })],
