@@ -63,6 +63,13 @@ const PROGRAMS: Readonly<Record<string, string>> = {
     top: 'import os\nfor fd in range(3, 30):\n    try: os.write(fd, b"{}")\n    except OSError: pass\nos._exit(0)',
   }),
   '54_Memory': program('return x * 2', { top: 'held = bytearray(2 ** 40)' }),
+  // Its child holds the pipe of the answer. The file runs several times.
+  '55_Parent': program('return torch.relu(x)', {
+    top: 'import os, time\nif "forked" not in os.environ:\n    os.environ["forked"] = "1"\n    if os.fork() == 0:\n        time.sleep(900)\n        os._exit(0)',
+  }),
+  '56_Crowd': program('return x * 2', {
+    top: 'import os, time\nfor _ in range(150):\n    if os.fork() == 0:\n        time.sleep(900)\n        os._exit(0)\ntime.sleep(5)',
+  }),
 };
 
 /** The key and the reason of each program that is not imported. */
@@ -80,6 +87,8 @@ const REASONS: Readonly<Record<string, RegExp>> = {
   '52_Killer': /ended with status 0 and without an answer/,
   '53_Liar': /axes: /,
   '54_Memory': /needs more than 8 GiB of memory/,
+  // Linux refuses the 65th process of a user other than root.
+  '56_Crowd': /starts more than 64 processes|Resource temporarily unavailable/,
 };
 
 /** A task of GPU MODE whose third tensor is the memory for the output. */
@@ -206,6 +215,7 @@ test.skipIf(!able)(
       'level1_19_relu',
       'level1_20_linear',
       'level1_30_pooled',
+      'level1_55_parent',
     ]);
     expect(existsSync(outside)).toBe(false);
     const textOf = (id: string) => readFileSync(join(repository, 'problems', id, 'problem.yaml'), 'utf8');
