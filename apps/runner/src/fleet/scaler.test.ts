@@ -12,6 +12,11 @@ import { Scaler } from './scaler.ts';
 import { SchedulerError, type Scheduler } from './scheduler.ts';
 
 const DEVICE = create(DeviceSchema, { ...FAKE_DEVICE, name: 'NVIDIA L4' });
+const NODES = [
+  { partition: 'gpu', node: 'n1', total: 8, free: 5 },
+  { partition: 'gpu', node: 'n2', total: 4, free: 4 },
+  { partition: 'shared', node: 'n2', total: 4, free: 4 },
+];
 const FILE = parseFleet(
   `
 listen: 127.0.0.1:1
@@ -45,6 +50,8 @@ function fixture(file = FILE) {
     /** For how many seconds every pilot has run. */
     runs: undefined as number | undefined,
     node: undefined as string | undefined,
+    /** The nodes that accept jobs. */
+    nodes: NODES,
     /** The nodes that the last pilot should not run on. */
     avoid: [] as readonly string[],
     /** Refuses a pilot that may not run on this node. */
@@ -68,14 +75,7 @@ function fixture(file = FILE) {
     whyStuck: () => state.stuck,
     runsUnregistered: (id) =>
       state.runs === undefined ? undefined : { seconds: state.runs, why: `Look at node n: pilot ${id} is slow` },
-    gpus: () =>
-      state.uncounted
-        ? Promise.reject(state.uncounted)
-        : Promise.resolve([
-            { partition: 'gpu', node: 'n1', total: 8, free: 5 },
-            { partition: 'gpu', node: 'n2', total: 4, free: 4 },
-            { partition: 'shared', node: 'n2', total: 4, free: 4 },
-          ]),
+    gpus: () => (state.uncounted ? Promise.reject(state.uncounted) : Promise.resolve(state.nodes)),
     cancel: (ids) => {
       for (const id of ids) present.delete(id);
       return Promise.resolve();
@@ -293,6 +293,23 @@ test('a pilot that the scheduler can never start is reported until it can start'
   await scaler.round();
   expect(pool.account.schedulerProblem).toBe(`partition gpu: ${state.stuck}`);
   state.stuck = undefined;
+  await scaler.round();
+  expect(pool.account.schedulerProblem).toBeUndefined();
+});
+
+test('if no node of a partition takes jobs, that is reported', async () => {
+  const { scaler, state, pool, clock } = fixture();
+  state.queued = 1;
+  state.nodes = [];
+  await scaler.round();
+  clock.ms += 16_000;
+  await scaler.round();
+  expect(pool.account.schedulerProblem).toBe(
+    'partition gpu: Resume its nodes (sinfo -R says why they are down or drained): none takes jobs',
+  );
+  state.nodes = NODES;
+  clock.ms += 16_000;
+  await scaler.round();
   await scaler.round();
   expect(pool.account.schedulerProblem).toBeUndefined();
 });

@@ -51,6 +51,8 @@ export class Scaler {
   #stopped = false;
   #asked = false;
   #countedMs = -Infinity;
+  /** Whether the scheduler counted GPUs when it was last asked. */
+  #counted = false;
   /** By partition: how many pilots could be submitted in the last round. */
   readonly #mostBefore = new Map<string, number>();
   /** By partition: how many pilots in a row ended before they registered, when the last one did, and why. */
@@ -92,8 +94,10 @@ export class Scaler {
     this.#countedMs = this.#nowMs();
     // The previous count may be wrong by now.
     pool.account.gpus = [];
+    this.#counted = false;
     try {
       pool.account.gpus = await scheduler.gpus();
+      this.#counted = true;
     } catch (error) {
       // A scheduler that refuses this query can still run pilots. One that is unreachable must be asked again.
       if (!(error instanceof SchedulerError) || !error.refused) throw error;
@@ -207,6 +211,9 @@ export class Scaler {
       const run = scheduler.runsUnregistered?.(schedulerJob);
       if (run && run.seconds >= SLOW_SECONDS) return run.why;
     }
+    const nodes = this.#options.pool.account.gpus.filter((one) => one.partition === partition);
+    if (waiting.length > 0 && this.#counted && nodes.length === 0)
+      return 'Resume its nodes (sinfo -R says why they are down or drained): none takes jobs';
     return undefined;
   }
 
