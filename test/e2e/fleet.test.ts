@@ -202,7 +202,7 @@ test.skipIf(missing('slurm-wlm'))(
     const { address: there } = await other.startGateway(fleetFile(port, 'high', { reach: nobody }));
     const watching = await RunnerClient.connect({ address: there });
     const cause = new RegExp(
-      `pilot \\d+ on gpu[12]: Change "reach" .*no answer from 127.0.0.1:${nobody}; its log is gpu[12]:/`,
+      `pilot \\d+ on gpu[12]: Change "reach" .*no answer from 127.0.0.1:${nobody}: connect ECONNREFUSED .*; its log is gpu[12]:/`,
     );
     const since = performance.now();
     const heard: string[] = [];
