@@ -184,7 +184,7 @@ test('SDPA is timed along with plain attention only if its problem says so', { t
     const { response } = home.runJson(bench, { cwd: repository, timeoutMs: LIMIT_MS });
     return response.result!.variants[0]!.benchmarks[0]!.sdpaMissing;
   };
-  expect(why()).toContain("the emulator can't run PyTorch's SDPA");
+  expect(why()).toContain('SDPA and other rivals run on a GPU host only');
   edit(join(folder, 'problem.yaml'), [['baselines: [sdpa]', 'baselines: []']]);
   expect(why()).toMatch(/^SDPA is not called for .* of our_attention, whose problem.yaml does not name it/);
   edit(join(folder, 'problem.yaml'), [['baselines: []', 'baselines: [spda]']]);
