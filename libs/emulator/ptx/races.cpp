@@ -27,6 +27,8 @@ void Shadow::begin(BlockRun& block) {
   }
   const size_t lines = (block.shared_bytes + LINE_BYTES - 1) / LINE_BYTES;
   if (lines_of_ != kernel.serial || lines_.size() != lines) lines_.assign(lines, Line());
+  writers_more_.resize(lines);
+  readers_more_.resize(lines);
   if (lines_of_ != kernel.serial) {
     orderings_.clear();
     uses_async_proxy_ = by_parts_ = false;
@@ -298,10 +300,9 @@ bool Shadow::is_of_cluster(uint32_t block) const {
          block / grid.x / grid.y / size.z == here.z / size.z;
 }
 
-bool Shadow::unordered(Mark earlier, Mark now) const {
-  if (earlier & IN_FLIGHT) return stamp_of(earlier) > block_began_;
+bool Shadow::unordered_since_barrier(Mark earlier, Mark now) const {
   const uint32_t stamp = stamp_of(earlier);
-  if (stamp <= since_) return false;
+  if (earlier & IN_FLIGHT) return stamp > block_began_;
   if (actor_of(earlier) == observer_) {
     const Seen& seen = warps_[observer_];
     if (stamp <= seen.whole || actor_of(now) != observer_ || !((earlier ^ now) & LANE_BITS)) return false;
@@ -425,8 +426,8 @@ inline void Shadow::each_line(uint32_t from, uint32_t to, const Visit& visit) {
 
 /** Visits, for each lane, the lines and bits that the lane touches. */
 template <class Visit>
-inline void Shadow::each_lane_piece(const Noted& noted, const Visit& visit) {
-  for (uint32_t left = noted.m; left; left &= left - 1) {
+inline void Shadow::each_lane_piece(const Noted& noted, uint32_t m, const Visit& visit) {
+  for (uint32_t left = m; left; left &= left - 1) {
     const auto k = static_cast<unsigned>(__builtin_ctz(left));
     each_line(noted.offsets[k], noted.offsets[k] + noted.bytes,
               [&](uint32_t line, uint64_t bits, uint32_t) { visit(line, bits, 1u << k); });
@@ -438,16 +439,16 @@ inline void Shadow::each_lane_piece(const Noted& noted, const Visit& visit) {
  * the same bytes are visited separately.
  */
 template <bool APART, class Visit>
-inline void Shadow::each_piece(const Noted& noted, const Visit& visit) {
+inline void Shadow::each_piece(const Noted& noted, uint32_t m, const Visit& visit) {
   const unsigned bytes = noted.bytes;
-  const auto first = static_cast<unsigned>(__builtin_ctz(noted.m));
+  const auto first = static_cast<unsigned>(__builtin_ctz(m));
   // A lane's address is a multiple of the access's width, except for rows of a matrix.
   if (noted.lane == EACH_LANE && bytes < LINE_BYTES && !(bytes & (bytes - 1)) &&
       !(noted.offsets[first] & (bytes - 1))) {
     const uint64_t ones = (1ull << bytes) - 1;
     uint32_t line = noted.offsets[first] / LINE_BYTES, lanes = 0;
     uint64_t bits = 0;
-    for (uint32_t left = noted.m; left; left &= left - 1) {
+    for (uint32_t left = m; left; left &= left - 1) {
       const auto k = static_cast<unsigned>(__builtin_ctz(left));
       const uint32_t at = noted.offsets[k] / LINE_BYTES;
       const uint64_t here = ones << noted.offsets[k] % LINE_BYTES;
@@ -462,21 +463,21 @@ inline void Shadow::each_piece(const Noted& noted, const Visit& visit) {
     visit(line, bits, lanes);
     return;
   }
-  each_lane_piece(noted, visit);
+  each_lane_piece(noted, m, visit);
 }
 
 /** True if a write to one of these bytes since the barrier may be unordered with `now`. */
 inline bool Shadow::meets_write(const Line& line, uint64_t bits, Mark now) const {
-  return line.write_stamp > since_ && (line.writes & bits) && !follows(line.writer, line.write_stamp, now);
+  return line.write_stamp > since_ && (line.writes & bits) && !follows(line.writer.actor, line.write_stamp, now);
 }
 inline bool Shadow::meets_read(const Line& line, uint64_t bits, Mark now) const {
-  return line.read_stamp > since_ && (line.reads & bits) && !follows(line.reader, line.read_stamp, now) &&
-         !(line.reader == SEVERAL && by_parts_ && follow_readers(line, now));
+  return line.read_stamp > since_ && (line.reads & bits) && !follows(line.reader.actor, line.read_stamp, now) &&
+         !(line.reader.actor == SEVERAL && by_parts_ && follow_readers(line, now));
 }
 
 /** True if `now` is ordered after all reads of the line. */
 bool Shadow::follow_readers(const Line& line, Mark now) const {
-  const uint32_t* stamps = &readers_[static_cast<size_t>(&line - lines_.data()) * columns_];
+  const uint32_t* stamps = &readers_[number_of(line) * columns_];
   const auto warps = static_cast<unsigned>(warps_.size());
   for (unsigned n = 0; n < columns_; ++n)
     if (!follows(n < warps ? n : FIRST_WARPGROUP + n - warps, stamps[n], now)) return false;
@@ -491,9 +492,12 @@ inline void Shadow::note_reader_of(Line& line, uint32_t n, uint64_t bits, Mark n
     readers_[static_cast<size_t>(n) * columns_ + (actor < warps ? actor : warps + actor - FIRST_WARPGROUP)] =
         stamp_of(now);
   }
-  line.reader = others && line.reader != actor ? SEVERAL : actor;
-  const bool again = others && line.read_stamp > whole_before(now) && line.read_note != index;
-  line.read_note = again || line.reader == SEVERAL ? NO_NOTE : index;
+  const bool unmet = others && line.read_stamp > whole_before(now);
+  line.reader.actor = others && line.reader.actor != actor ? SEVERAL : actor;
+  if (line.reader.actor == SEVERAL)
+    line.reader.count = Notes::MOST + 1;
+  else
+    add_note(line.reader, readers_more_[n], !unmet, {bits, index});
   line.reads = others ? line.reads | bits : bits;
   line.read_stamp = others ? std::max(line.read_stamp, stamp_of(now)) : stamp_of(now);
 }
@@ -504,34 +508,61 @@ inline void Shadow::note_reader_of(Line& line, uint32_t n, uint64_t bits, Mark n
  */
 inline void Shadow::write_begins(Line& line, uint64_t bits, Mark now) const {
   if (!by_parts_) return;
-  if ((line.writes & ~bits) == 0 || follows(line.writer, line.write_stamp, now)) line.writes = 0;
-  if ((line.reads & ~bits) == 0 || follows(line.reader, line.read_stamp, now) ||
-      (line.reader == SEVERAL && follow_readers(line, now)))
+  if ((line.writes & ~bits) == 0 || follows(line.writer.actor, line.write_stamp, now)) line.writes = 0;
+  if ((line.reads & ~bits) == 0 || follows(line.reader.actor, line.read_stamp, now) ||
+      (line.reader.actor == SEVERAL && follow_readers(line, now)))
     line.reads = 0;
 }
 
 /**
- * True if the earlier access was one instruction of this warp, and the same lanes touched the same
- * bytes, so that each lane meets only itself.
+ * True if all earlier accesses to these bytes were by the lanes that touch the same bytes now, so that each lane meets
+ * only itself.
  */
-inline bool Shadow::of_same_lanes(uint32_t stamp, uint32_t index, const Noted& noted) const {
-  if (index >= noted_) return false;
-  const Noted& earlier = log_[index];
-  return actor_of(earlier.now) == actor_of(noted.now) && stamp_of(earlier.now) == stamp && earlier.m == noted.m &&
-         earlier.bytes == noted.bytes && earlier.lane == noted.lane && &earlier != &noted &&
-         !memcmp(earlier.offsets, noted.offsets, sizeof noted.offsets) &&
-         (noted.lane != EACH_LANE || are_apart(noted.offsets, noted.m));
+inline bool Shadow::of_same_lanes(const Notes& notes, const MoreNotes& more, uint64_t bits, const Noted& noted) const {
+  if (notes.actor != actor_of(noted.now) || notes.count > Notes::MOST) return false;
+  bool any = false;
+  for (unsigned n = 0; n < notes.count; ++n) {
+    const Note note = n == 0 ? Note{notes.bits, notes.index} : more[n - 1];
+    if (!(note.bits & bits)) continue;
+    const Noted& earlier = log_[note.index];
+    if (earlier.lane != noted.lane) return false;
+    if (noted.lane != EACH_LANE) continue;
+    if (&earlier == &noted || earlier.m != noted.m || earlier.bytes != noted.bytes ||
+        memcmp(earlier.offsets, noted.offsets, sizeof noted.offsets) != 0)
+      return false;
+    any = true;
+  }
+  return !any || are_apart(noted.offsets, noted.m);
 }
 
-inline void Shadow::note_write(Line& line, uint64_t bits, Mark now, uint32_t index) const {
+/** `is_first`: the lanes of the warp have met since the access before. */
+inline void Shadow::add_note(Notes& notes, MoreNotes& more, bool is_first, Note note) {
+  if (is_first) {
+    notes.bits = note.bits;
+    notes.index = note.index;
+    notes.count = 1;
+    return;
+  }
+  if (notes.count > Notes::MOST) return;
+  uint64_t& latest = notes.count == 1 ? notes.bits : more[notes.count - 2u].bits;
+  if (note.index == (notes.count == 1 ? notes.index : more[notes.count - 2u].index))
+    latest |= note.bits;
+  else if (notes.count++ < Notes::MOST)
+    more[notes.count - 2u] = note;
+}
+
+inline void Shadow::note_write(Line& line, uint64_t bits, Mark now, uint32_t index) {
   const auto actor = static_cast<uint16_t>(actor_of(now));
   const bool others = line.writes && line.write_stamp > since_;
-  const bool again = others && line.write_stamp > whole_before(now) && line.write_note != index;
-  line.writer = others && line.writer != actor ? SEVERAL : actor;
-  line.write_note = again || line.writer == SEVERAL ? NO_NOTE : index;
+  const bool unmet = others && line.write_stamp > whole_before(now);
+  line.writer.actor = others && line.writer.actor != actor ? SEVERAL : actor;
+  if (line.writer.actor == SEVERAL || index == NO_NOTE)
+    line.writer.count = Notes::MOST + 1;
+  else
+    add_note(line.writer, writers_more_[number_of(line)], !unmet, {bits, index});
   line.writes = others ? line.writes | bits : bits;
   line.written |= bits;
-  line.write_stamp = stamp_of(now);
+  line.write_stamp = others ? std::max(line.write_stamp, stamp_of(now)) : stamp_of(now);
 }
 
 /** Drops the accesses that no later access can race with, except copies in flight. */
@@ -542,7 +573,7 @@ void Shadow::drop(const Ordered& is_ordered) {
     if (is_ordered(log_[n].now)) {
       if (log_[n].kind != Kind::CopyBegins) continue;
       uint32_t in_flight = 0;
-      each_lane_piece(log_[n], [&](uint32_t line, uint64_t bits, uint32_t lane) {
+      each_lane_piece(log_[n], log_[n].m, [&](uint32_t line, uint64_t bits, uint32_t lane) {
         if (lines_[line].copied & bits) in_flight |= lane;
       });
       if (!in_flight) continue;
@@ -563,6 +594,7 @@ void Shadow::make_room() {
       for (unsigned n = 0; n < ACTORS && w.live; ++n)
         if (n != w.index) known[n] = std::min(known[n], warp_orders_.passed(w.index)[n]);
     drop([&](Mark mark) { return stamp_of(mark) <= since_ || stamp_of(mark) <= known[actor_of(mark)]; });
+    for (Line& line : lines_) line.writer.count = line.reader.count = Notes::MOST + 1;  // the log has other indices now
   }
   if (noted_ > LOG_LENGTH * 3 / 4) {
     // Too many accesses without a barrier for the log. From now on the lines that they touched are checked cell by
@@ -719,9 +751,10 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
     const auto visit = [&](uint32_t n, uint64_t bits, uint32_t lanes) {
       Line& line = lines_[n];
       if (__builtin_expect(line.atomic_stamp > since_, 0)) look_for_atomics(w, i, noted, lanes, n, true);
-      const bool ordered = !line.exact && !(line.copied & bits) &&
-                           (!meets_write(line, bits, now) || of_same_lanes(line.write_stamp, line.write_note, noted)) &&
-                           (!meets_read(line, bits, now) || of_same_lanes(line.read_stamp, line.read_note, noted));
+      const bool ordered =
+          !line.exact && !(line.copied & bits) &&
+          (!meets_write(line, bits, now) || of_same_lanes(line.writer, writers_more_[n], bits, noted)) &&
+          (!meets_read(line, bits, now) || of_same_lanes(line.reader, readers_more_[n], bits, noted));
       if (ordered) {
         write_begins(line, bits, now);
         return note_write(line, bits, now, at);
@@ -749,7 +782,7 @@ inline __attribute__((always_inline)) void Shadow::read(Warp& w, const Ins* i, u
     if (__builtin_expect(line.atomic_stamp > since_, 0))
       look_for_atomics(w, i, noted, lanes == ALL ? two_of_each(offsets) & m : lanes, n, false);
     const bool ordered = !line.exact && !(line.copied & bits) &&
-                         (!meets_write(line, bits, now) || of_same_lanes(line.write_stamp, line.write_note, noted));
+                         (!meets_write(line, bits, now) || of_same_lanes(line.writer, writers_more_[n], bits, noted));
     if (!ordered) return look_exactly(w, i, noted, lanes == ALL ? two_of_each(offsets) : lanes, n);
     note_reader_of(line, n, bits, now, at);
   };
@@ -769,9 +802,7 @@ inline __attribute__((always_inline)) void Shadow::read(Warp& w, const Ins* i, u
     each_line(least, most + bytes, [&](uint32_t n, uint64_t bits, uint32_t) { near &= !(bits & ~lines_[n].written); });
   if (near) return each_line(least, most + bytes, visit);
   // If several lanes read one address, checking two of them is enough.
-  Noted some = noted;
-  some.m = two_of_each(offsets);
-  each_piece<false>(some, visit);
+  each_piece<false>(noted, two_of_each(offsets), visit);
   if (__builtin_expect(unwritten, 0)) read_unwritten(w, i, noted);
 }
 

@@ -23,6 +23,7 @@ namespace flashcore::emu::ptx {
  * source line's number (18), the actor (6, see ACTORS) and the lane (5; of a warpgroup's product: 8 times the warp).
  */
 using Mark = uint64_t;
+constexpr Mark IN_FLIGHT = 1ull << 31;
 
 /**
  * The latest atomics and .relaxed, .acquire and .release accesses of four bytes. They race with each other only if one of
@@ -137,7 +138,11 @@ class Shadow {
   void fence(Warp& w, const Ins* i);
 
   /** True if two accesses of this block may happen in either order. */
-  bool unordered(Mark earlier, Mark now) const;
+  bool unordered(Mark earlier, Mark now) const {
+    // Nearly every access to look at is older than the latest barrier.
+    return (static_cast<uint32_t>(earlier >> 32) > since_ || (earlier & IN_FLIGHT)) &&
+           unordered_since_barrier(earlier, now);
+  }
   /** True if two accesses may happen in either order and the program does not intend that. */
   bool races(Mark earlier, bool earlier_wrote, Mark now, bool writes) const {
     return unordered(earlier, now) && !meant_to_meet(earlier, earlier_wrote, now, writes);
@@ -157,15 +162,32 @@ class Shadow {
 
  private:
   static constexpr int EACH_LANE = -1;
+  bool unordered_since_barrier(Mark earlier, Mark now) const;
+  /** An access of the log and the bytes of a line that it touched. */
+  struct Note {
+    uint64_t bits = 0;
+    uint32_t index = 0;
+  };
+  /**
+   * An actor's latest accesses of one kind to a line: those since the lanes of the warp last met. The first is here,
+   * the others are in MoreNotes.
+   */
+  struct Notes {
+    static constexpr uint8_t MOST = 4;
+    uint64_t bits = 0;
+    uint32_t index = 0;
+    uint16_t actor = 0;  // or SEVERAL
+    uint8_t count = MOST + 1;  // MOST + 1: unknown, because there were too many accesses, or of several actors
+  };
+  using MoreNotes = std::array<Note, Notes::MOST - 1>;
   /** The accesses to 64 bytes, with one bit per byte. */
   struct Line {
     uint64_t written = 0;  // bytes that this block has written
     uint64_t copied = 0;  // bytes that a cp.async in flight writes
     uint64_t writes = 0, reads = 0;  // since the latest barrier, if the stamps are newer than it
     uint32_t write_stamp = 0, read_stamp = 0;  // stamps of the latest accesses
-    uint32_t write_note = 0, read_note = 0;  // index in the log; NO_NOTE if several accesses have one stamp
     uint32_t atomic_stamp = 0;  // stamp of the latest atomic
-    uint16_t writer = 0, reader = 0;  // actors, or SEVERAL
+    Notes writer, reader;
     bool exact = false;  // accesses are checked in the cells immediately
   };
   enum class Kind : uint8_t { Read, Write, CopyBegins, CopyEnds, FromOutside };
@@ -203,6 +225,7 @@ class Shadow {
   uint32_t whole_before(Mark now) const;
   unsigned thread_at(Mark mark) const;
   bool follows(unsigned actor, uint32_t stamp, Mark now) const;
+  size_t number_of(const Line& line) const { return static_cast<size_t>(&line - lines_.data()); }
   bool follow_readers(const Line& line, Mark now) const;
   void note_reader_of(Line& line, uint32_t n, uint64_t bits, Mark now, uint32_t index);
   void read(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane, Mark now);
@@ -213,13 +236,18 @@ class Shadow {
   template <class Visit>
   void each_line(uint32_t from, uint32_t to, const Visit& visit);
   template <class Visit>
-  void each_lane_piece(const Noted& noted, const Visit& visit);
+  void each_lane_piece(const Noted& noted, uint32_t m, const Visit& visit);
   template <bool APART, class Visit>
-  void each_piece(const Noted& noted, const Visit& visit);
+  void each_piece(const Noted& noted, uint32_t m, const Visit& visit);
+  template <bool APART, class Visit>
+  void each_piece(const Noted& noted, const Visit& visit) {
+    each_piece<APART>(noted, noted.m, visit);
+  }
   bool meets_write(const Line& line, uint64_t bits, Mark now) const;
   bool meets_read(const Line& line, uint64_t bits, Mark now) const;
-  bool of_same_lanes(uint32_t stamp, uint32_t index, const Noted& noted) const;
-  void note_write(Line& line, uint64_t bits, Mark now, uint32_t index) const;
+  bool of_same_lanes(const Notes& notes, const MoreNotes& more, uint64_t bits, const Noted& noted) const;
+  static void add_note(Notes& notes, MoreNotes& more, bool is_first, Note note);
+  void note_write(Line& line, uint64_t bits, Mark now, uint32_t index);
   template <class Ordered>
   void drop(const Ordered& is_ordered);
   void make_exact(uint32_t line, const Noted& current, uint32_t before);
@@ -308,6 +336,7 @@ class Shadow {
   unsigned grain_ = 4;  // size of a cell in bytes
   std::vector<Cell> cells_;
   std::vector<Line> lines_;
+  std::vector<MoreNotes> writers_more_, readers_more_;  // by line
   std::vector<AtomicUses<Mark>> atomics_;  // for each four bytes; empty before the first atomic
   uint64_t lines_of_ = 0;  // serial number of the kernel that lines_ belongs to
   std::unique_ptr<Noted[]> log_;

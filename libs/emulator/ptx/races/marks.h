@@ -11,7 +11,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-constexpr Mark IN_FLIGHT = 1ull << 31, VOLATILE = 1ull << 30, MEETS_ATOMICS = 1ull << 29;
+constexpr Mark VOLATILE = 1ull << 30, MEETS_ATOMICS = 1ull << 29;
 constexpr Mark LANE_BITS = 31, THREAD_BITS = 2047;
 constexpr unsigned ACTOR_SHIFT = 5, PLACE_SHIFT = 11;
 constexpr uint64_t PLACES = 1 << 18, PLACE_BITS = (PLACES - 1) << PLACE_SHIFT;
