@@ -14,10 +14,10 @@ GlobalShadow& GlobalShadow::instance() {
   return shadow;
 }
 
-GlobalShadow::Cell& GlobalShadow::Region::cell(uint64_t offset) {
+inline GlobalShadow::Cell& GlobalShadow::Region::cell(uint64_t offset) {
   std::unique_ptr<Cell[]>& chunk = chunks[offset / CHUNK_BYTES];
-  if (!chunk) chunk = std::make_unique<Cell[]>(CHUNK_BYTES / grain);
-  return chunk[offset % CHUNK_BYTES / grain];
+  if (__builtin_expect(!chunk, 0)) chunk = std::make_unique<Cell[]>(CHUNK_BYTES / grain);
+  return chunk[offset % CHUNK_BYTES >> __builtin_ctz(grain)];
 }
 
 AtomicUses<GlobalShadow::AtomicTouch>& GlobalShadow::Region::atomics_at(uint64_t offset) {
@@ -34,7 +34,7 @@ void GlobalShadow::Region::refine(unsigned finer) {
     auto more = std::make_unique<Cell[]>(CHUNK_BYTES / finer);
     for (unsigned n = 0; n < CHUNK_BYTES / finer; ++n) {
       more[n] = chunk[n / parts];
-      more[n].value >>= 8 * finer * (n % parts);
+      if (more[n].is_known) more[n].value >>= 8 * finer * (n % parts);
     }
     chunk = std::move(more);
   }
@@ -232,13 +232,22 @@ bool reads_at_once(const Shadow& shadow, const Ins* i, Access access) {
 
 }  // namespace
 
+inline void GlobalShadow::note_reader(const Shadow& shadow, Cell& cell, const Touch& now) {
+  const bool another = cell.reader.launch == now.launch &&
+                       (cell.reader.block != now.block || shadow.unordered(cell.reader.mark, now.mark));
+  (another ? cell.other : cell.reader) = now;
+}
+
 void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access,
                           const uint64_t* addresses, Mark mark) {
   const std::lock_guard<std::mutex> lock(mutex_);
   orders_.begin(shadow.block().plan().launch);
   Region* region = nullptr;
-  for (unsigned k = 0; k < LANES; ++k) {
-    if (!(m >> k & 1)) continue;
+  const auto launch = static_cast<uint32_t>(shadow.block().plan().launch);
+  const bool atomic = is_atomic(i, access);
+  const bool only_reads = access == Access::Read && !atomic && !i->read_only && !shadow.is_early();
+  for (; m; m &= m - 1) {
+    const auto k = static_cast<unsigned>(__builtin_ctz(m));
     const uint64_t address = addresses[k];
     if (!region || address - region->base >= region->bytes) region = region_of(address);
     if (!region) continue;
@@ -248,10 +257,17 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
     }
     if (i->read_only && region->is_known(orders_.launch()) && !shadow.is_early()) continue;
     const auto measure = static_cast<uint32_t>(bytes | (address - region->base)), finest = measure & -measure;
-    if (finest < region->grain) region->refine(finest);
-    const Touch now{mark | k, shadow.linear_block(), static_cast<uint32_t>(shadow.block().plan().launch)};
+    const bool is_written = !only_reads || !region->unwritten.empty();
+    const unsigned wanted = is_written ? std::min(finest, WRITTEN_GRAIN) : finest;
+    if (wanted < region->grain) region->refine(wanted);
+    const Touch now{mark | k, shadow.linear_block(), launch};
     for (unsigned done = 0; done < bytes; done += region->grain) {
       Cell& cell = region->cell(address + done - region->base);
+      // Most accesses read what this launch does not write.
+      if (!is_written && cell.writer.launch != launch && !cell.has_atomics && !cell.has_unwritten) {
+        note_reader(shadow, cell, now);
+        continue;
+      }
       if (access != Access::Write && !cell.writer.launch && !region->unwritten.empty() &&
           region->is_unwritten(address + done) && reads_at_once(shadow, i, access))
         read_unwritten(w, i, k, address, done, std::min(region->grain, bytes - done), bytes);
@@ -262,7 +278,7 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
         cell.has_unwritten = access == Access::Read;
       }
       if (shadow.is_early()) look_for_launch_before(w, i, cell, now, access != Access::Read, address + done, bytes);
-      if (is_atomic(i, access)) {
+      if (atomic) {
         meet(shadow, w, i, *region, cell, now, access, address + done, bytes);
         continue;
       }
@@ -278,9 +294,7 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
       if (!is_same && races(shadow, cell.writer, true, now, writes))
         report(shadow, w, i, cell.writer, true, now, writes, address + done, bytes);
       if (!writes) {
-        const bool another = cell.reader.launch == now.launch &&
-                             (cell.reader.block != now.block || shadow.unordered(cell.reader.mark, now.mark));
-        (another ? cell.other : cell.reader) = now;
+        note_reader(shadow, cell, now);
         continue;
       }
       for (const Touch* reader : {&cell.reader, &cell.other})

@@ -416,9 +416,10 @@ class GlobalShadow {
     bool has_unwritten = false;  // Region::left may have entries
   };
   static constexpr unsigned CHUNK_BYTES = 1024;
+  static constexpr unsigned WRITTEN_GRAIN = 4;  // a cell keeps the written value, which has at most 4 bytes
   struct Region {
     uint64_t base = 0, bytes = 0;
-    unsigned grain = 4;
+    unsigned grain = 16;  // size of a cell in bytes
     uint32_t written_in = 0;  // the latest launch that wrote to the region
     std::vector<std::pair<uint64_t, uint64_t>> unwritten, workspaces;  // address ranges: from, to
     std::vector<std::unique_ptr<Cell[]>> chunks;
@@ -433,6 +434,7 @@ class GlobalShadow {
     void forget_left(uint64_t from, uint64_t to) { left.erase(left.lower_bound(from), left.lower_bound(to)); }
   };
   Region* region_of(uint64_t address);
+  static void note_reader(const Shadow& shadow, Cell& cell, const Touch& now);
   bool races(const Shadow& shadow, const Touch& earlier, bool earlier_wrote, const Touch& now, bool writes) const;
   /** True if the two accesses may happen in either order. */
   bool unordered(const Shadow& shadow, const Touch& earlier, const Touch& now) const;
