@@ -1155,6 +1155,33 @@ PAIR(fenced_by_the_warp_that_copies, fenced_before_the_barrier) {
   }
 }
 
+// --- several accesses to neighbouring bytes --------------------------------------------------------------------------
+
+// Lanes read their elements of a row with several instructions before they write the first one back.
+// correct, RACE 1 32 0
+PAIR(rows_scaled_in_place, rows_scaled_by_other_lanes) {
+  __shared__ float rows[4 * 72];
+  const unsigned member = threadIdx.x % 8;
+  float* row = rows + threadIdx.x / 8 * 72;
+  for (unsigned k = threadIdx.x; k < 4 * 72; k += 32) rows[k] = in[k % 256];
+  __syncwarp();
+  float own[4];
+#pragma unroll
+  for (unsigned k = 0; k < 4; ++k) own[k] = row[8 * k + member];  // fault
+#pragma unroll
+  for (unsigned k = 0; k < 4; ++k) row[8 * k + (RIGHT || k != 2 ? member : member ^ 1)] = 2 * own[k];  // fault
+  __syncwarp();
+  out[threadIdx.x] = row[member] + row[8 + member] + row[16 + member] + row[24 + member];
+}
+
+// One block reads 16 bytes at a time, another writes four of them.
+// correct, RACE 2 32 0
+PAIR(vectors_of_blocks, vectors_changed_by_other_blocks) {
+  const unsigned at = blockIdx.x * 32 + threadIdx.x;
+  const int4 own = reinterpret_cast<int4*>(scratch)[at];  // fault
+  scratch[4 * (RIGHT ? at : at ^ 32) + 2] = own.x + own.y + own.z + own.w + 1;  // fault
+}
+
 // --- clusters --------------------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ void arrive_in_cluster() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
