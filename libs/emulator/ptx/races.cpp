@@ -410,6 +410,7 @@ Shadow::Noted& Shadow::note(Kind kind, Mark now, uint32_t m, unsigned bytes, con
   noted.bytes = bytes;
   noted.kind = kind;
   noted.lane = lane;
+  noted.apart = Answer::Unknown;
   memcpy(noted.offsets, offsets, sizeof noted.offsets);
   return noted;
 }
@@ -514,25 +515,41 @@ inline void Shadow::write_begins(Line& line, uint64_t bits, Mark now) const {
     line.reads = 0;
 }
 
+/** True if each lane of one access touches only bytes that it touches in the other. */
+inline bool Shadow::lies_within(const Noted& narrow, const Noted& wide) {
+  const uint32_t room = wide.bytes - narrow.bytes;
+  uint32_t outside = narrow.m & ~wide.m;
+#pragma GCC ivdep
+  for (unsigned k = 0; k < LANES; ++k)
+    outside |= narrow.offsets[k] - wide.offsets[k] > room ? narrow.m & 1u << k : 0u;
+  return !outside;
+}
+
+/** True if no two lanes touch the same bytes. Asked for each line of an access, and computed once. */
+inline bool Shadow::Noted::lanes_are_apart() const {
+  if (apart == Answer::Unknown)
+    apart = !(bytes & (bytes - 1)) && are_apart(offsets, m) ? Answer::Yes : Answer::No;
+  return apart == Answer::Yes;
+}
+
 /**
- * True if all earlier accesses to these bytes were by the lanes that touch the same bytes now, so that each lane meets
- * only itself.
+ * True if all earlier accesses to these bytes were by the lanes that touch them now, so that each lane meets only
+ * itself.
  */
 inline bool Shadow::of_same_lanes(const Notes& notes, const MoreNotes& more, uint64_t bits, const Noted& noted) const {
   if (notes.actor != actor_of(noted.now) || notes.count > Notes::MOST) return false;
-  bool any = false;
   for (unsigned n = 0; n < notes.count; ++n) {
     const Note note = n == 0 ? Note{notes.bits, notes.index} : more[n - 1];
     if (!(note.bits & bits)) continue;
     const Noted& earlier = log_[note.index];
     if (earlier.lane != noted.lane) return false;
     if (noted.lane != EACH_LANE) continue;
-    if (&earlier == &noted || earlier.m != noted.m || earlier.bytes != noted.bytes ||
-        memcmp(earlier.offsets, noted.offsets, sizeof noted.offsets) != 0)
-      return false;
-    any = true;
+    // If a lane's bytes are among those that it touches in the other access, they are not those of another lane.
+    const Noted& wide = earlier.bytes < noted.bytes ? noted : earlier;
+    const Noted& narrow = earlier.bytes < noted.bytes ? earlier : noted;
+    if (&earlier == &noted || !lies_within(narrow, wide) || !wide.lanes_are_apart()) return false;
   }
-  return !any || are_apart(noted.offsets, noted.m);
+  return true;
 }
 
 /** `is_first`: the lanes of the warp have met since the access before. */

@@ -191,6 +191,7 @@ class Shadow {
     bool exact = false;  // accesses are checked in the cells immediately
   };
   enum class Kind : uint8_t { Read, Write, CopyBegins, CopyEnds, FromOutside };
+  enum class Answer : uint8_t { Unknown, No, Yes };
   /** The recorded accesses of one instruction. */
   struct Noted {
     Mark now;
@@ -198,7 +199,9 @@ class Shadow {
     unsigned bytes;
     Kind kind;
     int lane;
+    mutable Answer apart;  // see lanes_are_apart()
     uint32_t offsets[LANES];
+    bool lanes_are_apart() const;
     Mark mark_of(unsigned k) const { return now | (lane == EACH_LANE ? k : static_cast<unsigned>(lane)); }
   };
   // Keeps three readers: any reader, one of another warp, and another lane of the first reader's warp. Any later writer
@@ -246,6 +249,7 @@ class Shadow {
   bool meets_write(const Line& line, uint64_t bits, Mark now) const;
   bool meets_read(const Line& line, uint64_t bits, Mark now) const;
   bool of_same_lanes(const Notes& notes, const MoreNotes& more, uint64_t bits, const Noted& noted) const;
+  static bool lies_within(const Noted& narrow, const Noted& wide);
   static void add_note(Notes& notes, MoreNotes& more, bool is_first, Note note);
   void note_write(Line& line, uint64_t bits, Mark now, uint32_t index);
   template <class Ordered>
