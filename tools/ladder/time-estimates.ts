@@ -130,17 +130,17 @@ export interface EngineTimes {
   furthestApart: number;
 }
 
-interface Report {
+interface Report<Times> {
   processor: string;
   rounds: number;
-  times: EngineTimes[];
+  times: Times[];
 }
 
 /** A table for docs/emulator.md, from the newest run of `npm run engines`. */
 export function engineTimesMarkdown(): string {
   const folder = foldersWith(/^engines\.json$/).findLast((name) => name.startsWith('emulator-'));
   if (folder === undefined) return 'Not measured yet.\n';
-  const { processor, rounds, times } = jsonOf<Report>(folder, 'engines.json')!;
+  const { processor, rounds, times } = jsonOf<Report<EngineTimes>>(folder, 'engines.json')!;
   const rows = times.map(({ kernel, fibres, ptx }) => [
     kernel,
     fibres.toFixed(2),
@@ -150,5 +150,32 @@ export function engineTimesMarkdown(): string {
   return [
     `One thread on a shared ${processor}, the least of ${rounds} rounds (docs/results/${folder}/engines.json):\n`,
     markdownTable(['kernel', 'fibres', 'ptx', 'ptx is'], rows),
+  ].join('\n');
+}
+
+/** CPU seconds of one launch plan on the PTX engine, without and with the race and memory checks. */
+export interface WatchingTimes {
+  kernel: string;
+  shape: string;
+  plain: number;
+  watched: number;
+}
+
+/** A table for docs/emulator.md, from the newest run of `npm run watching`. */
+export function watchingTimesMarkdown(): string {
+  const folder = foldersWith(/^watching\.json$/).findLast((name) => name.startsWith('emulator-'));
+  if (folder === undefined) return 'Not measured yet.\n';
+  const { processor, rounds, times } = jsonOf<Report<WatchingTimes>>(folder, 'watching.json')!;
+  const milliseconds = (seconds: number): string => (1000 * seconds).toFixed(0);
+  const rows = times.map(({ kernel, shape, plain, watched }) => [
+    kernel,
+    shape,
+    milliseconds(plain),
+    milliseconds(watched),
+    `${(watched / plain).toFixed(1)}x`,
+  ]);
+  return [
+    `Milliseconds of one thread on a shared ${processor}, the least of ${rounds} rounds (docs/results/${folder}/watching.json):\n`,
+    markdownTable(['kernel', 'case', 'plain', 'watched', 'watched takes'], rows),
   ].join('\n');
 }

@@ -16,7 +16,7 @@ import { estimateMarkdown } from './l4-table.ts';
 import { resultsMarkdown } from './ladder-tables.ts';
 import { graphRows, overlapRows } from './launch-cost.ts';
 import { markdownTable, fixed, notedTable, validity } from './markdown.ts';
-import { timeEstimatesMarkdown, engineTimesMarkdown } from './time-estimates.ts';
+import { engineTimesMarkdown, timeEstimatesMarkdown, watchingTimesMarkdown } from './time-estimates.ts';
 import { frontEndsMarkdown } from './front-ends-table.ts';
 import { countersMarkdown } from './measured-counters.ts';
 import { resultsPage } from './results-page.ts';
@@ -57,6 +57,7 @@ export async function documents(): Promise<Document[]> {
     counters: countersMarkdown(),
     engines: engineTimesMarkdown(),
     walls: wallsMarkdown(),
+    watching: watchingTimesMarkdown(),
     exported: exportTimesMarkdown(),
     estimates: timeEstimatesMarkdown(),
     'front-ends': frontEndsMarkdown(),

@@ -520,15 +520,13 @@ inline bool Shadow::lies_within(const Noted& narrow, const Noted& wide) {
   const uint32_t room = wide.bytes - narrow.bytes;
   uint32_t outside = narrow.m & ~wide.m;
 #pragma GCC ivdep
-  for (unsigned k = 0; k < LANES; ++k)
-    outside |= narrow.offsets[k] - wide.offsets[k] > room ? narrow.m & 1u << k : 0u;
+  for (unsigned k = 0; k < LANES; ++k) outside |= narrow.offsets[k] - wide.offsets[k] > room ? narrow.m & 1u << k : 0u;
   return !outside;
 }
 
 /** True if no two lanes touch the same bytes. Asked for each line of an access, and computed once. */
 inline bool Shadow::Noted::lanes_are_apart() const {
-  if (apart == Answer::Unknown)
-    apart = !(bytes & (bytes - 1)) && are_apart(offsets, m) ? Answer::Yes : Answer::No;
+  if (apart == Answer::Unknown) apart = !(bytes & (bytes - 1)) && are_apart(offsets, m) ? Answer::Yes : Answer::No;
   return apart == Answer::Yes;
 }
 

@@ -178,7 +178,7 @@ test.each([
   ],
   ['no reference', { ...DEFINITION, reference: undefined }, /reference: wanted a text/],
   ['a key that appears twice', `{"name": "a", "name": "b"}`, /the key "name" appears twice/],
-  ['deep nesting', '['.repeat(20_000), /not (valid|usable) YAML/],
+  ['deep nesting', '['.repeat(20_000), /not (valid|usable) JSON: it is nested too deeply/],
 ])('a definition with %s is refused with file and key, and reaches no sandbox', async (_, definition, message) => {
   const { results, asked } = await imported(setOf(definition));
   expect(results.map(({ folder, reason }) => [folder, reason])).toEqual([[undefined, expect.stringMatching(message)]]);

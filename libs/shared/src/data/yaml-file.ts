@@ -41,7 +41,7 @@ export function parseYamlFile<Schema extends z.ZodType>(
   if (broken)
     throw fileError(
       path,
-      `line ${lines.linePos(broken.pos[0]).line}: not valid ${formatOf(path)}: ${broken.message}`,
+      `line ${lines.linePos(broken.pos[0]).line}: not valid ${formatOf(path)}: ${/call stack/.test(broken.message) ? TOO_DEEP : broken.message}`,
       broken,
     );
   refuseRepeatedKeys(document, lines, path);
@@ -158,10 +158,12 @@ function documentOf(text: string, lineCounter: LineCounter, path: string): Retur
     return parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: false });
   } catch (cause) {
     // The parser is recursive, so deep nesting exhausts its stack.
-    if (cause instanceof RangeError) throw fileError(path, 'not usable YAML: it is nested too deeply', cause);
+    if (cause instanceof RangeError) throw fileError(path, `not usable ${formatOf(path)}: ${TOO_DEEP}`, cause);
     throw cause;
   }
 }
+
+const TOO_DEEP = 'it is nested too deeply';
 
 /** JSON is read as YAML too. */
 const formatOf = (path: string): string => (/\.jsonl?(?:,|$)/.test(path) ? 'JSON' : 'YAML');
