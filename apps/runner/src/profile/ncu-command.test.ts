@@ -32,6 +32,7 @@ test.each([
   ['_ZN5flash16flash_fwd_kernelINS_6TraitsILi64EEELb0EEEvNS_6ParamsE', 'flash_fwd_kernel'],
   ['flash::fwd_kernel<64, ns::Traits<true>>', 'fwd_kernel'],
   ['ns::merge', 'merge'],
+  ['ns::a|.*', 'a|.*'],
   ['_attn_fwd[STAGE=3]', '_attn_fwd__STAGE_3'],
 ])('the launches of the entry %s are selected by its function, %s', (entry, name) => {
   const args = ncuArguments({ ...command, entries: [entry, 'merge'] });

@@ -48,7 +48,7 @@ export function ncuArguments({
     '--kernel-name-base',
     'function',
     '--kernel-name',
-    `regex:^(.*::)?(${[...new Set(entries.map(functionOf))].join('|')})$`,
+    `regex:^(.*::)?(${[...new Set(entries.map((entry) => functionOf(entry).replaceAll(/\W/g, '\\$&')))].join('|')})$`,
     '--launch-skip',
     String(skip),
     '--launch-count',
