@@ -6,7 +6,7 @@ import { linesOfUse } from './lines-of-use.ts';
 const KERNELS = path.join(import.meta.dirname, '../../../../kernels');
 const sourceOf = (name: string) => ({ path: name, text: readFileSync(path.join(KERNELS, name), 'utf8') });
 
-/** The code of the lines that use the names. */
+/** The source text of each line of use. */
 function used(text: string, names: readonly string[], file = 'k.cu'): string[] {
   const lines = text.split('\n');
   return linesOfUse([{ path: file, text }], file, names).map((line) => lines[line - 1]!.trim());

@@ -6,7 +6,7 @@ const MOST_LINES = 3;
 
 /**
  * The lines of a source, from 1, that use one of the variables, or call a method of a struct that does; empty if there
- * are many. Lines that only pass a variable on, to a function or into a struct, count if there are no others.
+ * are many. A line that only passes a variable to a function or a struct counts if no other does.
  */
 export function linesOfUse(sources: readonly SourceText[], file: string, names: readonly string[]): number[] {
   const lines = codeLines(sources.find(({ path }) => path === file));

@@ -271,7 +271,7 @@ test('a pilot that never registered has a reason with node, remedy and log; a ca
     expect(cause).toContain(remedy);
     expect(cause).toContain(`its log is n1:${FILE.scratch}/pilot-7.log`);
   }
-  // Nothing could be written on that node, so there is no log.
+  // The pilot could not write its log on that node, so no log is named.
   expect(await ended('FAILED', '73:0')).toBe(
     `pilot 7 on n1: Make scratch (${FILE.scratch}) a folder that its user owns and can write on the node`,
   );

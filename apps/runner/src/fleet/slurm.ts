@@ -45,7 +45,7 @@ export class Slurm implements Scheduler {
   #reasons = new Map<string, string>();
   /** The node of each pilot that runs, and for how long it has run, as Slurm writes it. */
   #running = new Map<string, { node: string; time: string }>();
-  /** The node of the pilot that was last asked about, after it ended. */
+  /** The node on which the pilot of the last whyEnded() call ran. */
   #ended: { schedulerJob: string; node: string } | undefined;
 
   /**
