@@ -5,6 +5,7 @@
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import type { LaunchPlan } from '@flashcore/shared/kernels';
+import { ClockStamps } from './benchmark/clock-stamps.ts';
 import { CudaError } from './driver/cuda-error.ts';
 import { CudaDriver } from './driver/cuda-driver.ts';
 import { LoadedCandidate } from './driver/loaded-candidate.ts';
@@ -20,8 +21,13 @@ const EXIT_AFTER_FAULT = 3;
 const LOOK_EVERY_MS = 2;
 
 function run(job: ProfileOnceJob): void {
-  const { library, deviceOrdinal, candidate, seed, runs, waitFor, done } = job;
+  const { library, deviceOrdinal, candidate, seed, runs, waitFor, done, warmUp } = job;
   const driver = new CudaDriver(library, deviceOrdinal);
+  if (warmUp !== undefined) {
+    const stamps = new ClockStamps(driver, warmUp);
+    driver.profiled(() => stamps.stamp());
+    stamps.close();
+  }
   const buffers = new RunBuffers(driver, candidate.plan, { guarded: false });
   const drawer = job.referenceLibrary === undefined ? undefined : loadReference(job.referenceLibrary);
   buffers.upload(drawInputs(withoutDerived(candidate.plan), { seed, rule: NORMAL, evenLengths: true }, drawer));
@@ -32,11 +38,13 @@ function run(job: ProfileOnceJob): void {
   const loaded = new LoadedCandidate(driver, told);
   const { tensors, workspace } = buffers.addresses;
   const prepared = loaded.prepare({ tensors, workspace: new Map([...workspace, ...more.addresses.workspace]) });
-  for (let i = 0; i < runs; ++i) {
+  for (let i = 1; i < runs; ++i) {
     buffers.initialise();
     loaded.enqueue(prepared);
     driver.synchronize();
   }
+  buffers.initialise();
+  driver.profiled(() => loaded.enqueue(prepared));
   more.free();
   buffers.free();
   loaded.unload();

@@ -169,6 +169,7 @@ function readCounters(
       accumulate,
       sourceHas: (word) => services.frames.contains(word),
       referenceLibrary: () => tools.libraries.reference({ signal }),
+      clockStamp: () => tools.libraries.clockStamp({ arch: device.arch, emulated: false }, { signal }),
     },
     {
       signal,

@@ -6,45 +6,16 @@ import { countersOf } from './counters.ts';
 const command = {
   arch: 'sm_90',
   metricSet: 'gates',
-  entries: ['flashcore_v10', 'merge'],
-  skip: 2,
-  count: 2,
   report: '/tmp/report',
   program: ['node', 'profile-once.js', 'job.json'],
 };
 
-test('arguments leave clocks and caches unchanged, and select the launches by name', () => {
+test('arguments leave clocks and caches unchanged, and the program says which launches are profiled', () => {
   const args = ncuArguments(command);
   const valueOf = (option: string): string | undefined => args[args.indexOf(option) + 1];
-  expect([
-    valueOf('--clock-control'),
-    valueOf('--cache-control'),
-    valueOf('--kernel-name'),
-    valueOf('--launch-skip'),
-    valueOf('--launch-count'),
-  ]).toEqual(['none', 'none', 'regex:^(.*::)?(flashcore_v10|merge)$', '2', '2']);
+  expect(['--clock-control', '--cache-control', '--profile-from-start'].map(valueOf)).toEqual(['none', 'none', 'off']);
   expect(args).not.toContain('--set');
   expect(args.slice(-3)).toEqual(command.program);
-});
-
-test.each([
-  ['_Z10fwd_kernelILi64ELb1EEvPK6__halfPS0_', 'fwd_kernel'],
-  ['_ZN5flash16flash_fwd_kernelINS_6TraitsILi64EEELb0EEEvNS_6ParamsE', 'flash_fwd_kernel'],
-  ['flash::fwd_kernel<64, ns::Traits<true>>', 'fwd_kernel'],
-  ['ns::merge', 'merge'],
-  ['ns::a|.*', 'a|.*'],
-  ['_attn_fwd[STAGE=3]', '_attn_fwd__STAGE_3'],
-])('the launches of the entry %s are selected by its function, %s', (entry, name) => {
-  const args = ncuArguments({ ...command, entries: [entry, 'merge'] });
-  const [, pattern] = /^regex:(.*)$/.exec(args[args.indexOf('--kernel-name') + 1]!)!;
-  const matches = new RegExp(pattern!);
-  expect([name, `ns::${name}`, 'merge', `${name}2`, 'other'].map((each) => matches.test(each))).toEqual([
-    true,
-    true,
-    true,
-    false,
-    false,
-  ]);
 });
 
 test('the full set is requested only on demand, along with our counters', () => {

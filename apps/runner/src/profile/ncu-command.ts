@@ -1,4 +1,3 @@
-import { tritonEntry } from '@flashcore/shared/kernels';
 import { countersOf } from './counters.ts';
 
 /** Wide CSV. `--page` is needed also with --export: without it ncu writes the report but prints nothing. */
@@ -9,12 +8,6 @@ export interface NcuCommand {
   metricSet: string;
   /** Counters by Nsight Compute's own names, in addition to those of the set. */
   counters?: readonly string[];
-  /** Entries to profile, as kernel.yaml writes them. */
-  entries: readonly string[];
-  /** Number of launches of these entries before the measured ones. */
-  skip: number;
-  /** Number of measured launches. */
-  count: number;
   /** Path of the report, without ".ncu-rep". */
   report: string;
   /** The program that launches the kernel. */
@@ -22,20 +15,11 @@ export interface NcuCommand {
 }
 
 /**
- * Arguments of ncu. Clocks stay as they are, because locking them changes a machine that others use. Caches stay as the
- * previous launch left them, as for a kernel called in a loop; each of ncu's passes is therefore like a launch of the
- * hot mode.
+ * Arguments of ncu. The program says which launches to profile, by cuProfilerStart() and cuProfilerStop(). Clocks stay
+ * as they are, because locking them changes a machine that others use. Caches stay as the previous launch left them, as
+ * for a kernel called in a loop; each of ncu's passes is therefore like a launch of the hot mode.
  */
-export function ncuArguments({
-  arch,
-  metricSet,
-  counters = [],
-  entries,
-  skip,
-  count,
-  report,
-  program,
-}: NcuCommand): string[] {
+export function ncuArguments({ arch, metricSet, counters = [], report, program }: NcuCommand): string[] {
   return [
     '--export',
     report,
@@ -45,42 +29,13 @@ export function ncuArguments({
     'none',
     '--cache-control',
     'none',
-    '--kernel-name-base',
-    'function',
-    '--kernel-name',
-    `regex:^(.*::)?(${[...new Set(entries.map((entry) => functionOf(entry).replaceAll(/\W/g, '\\$&')))].join('|')})$`,
-    '--launch-skip',
-    String(skip),
-    '--launch-count',
-    String(count),
+    '--profile-from-start',
+    'off',
     ...(metricSet === 'full' ? ['--set', 'full'] : []),
     '--metrics',
     [...new Set([...countersOf(metricSet, arch), ...counters])].join(','),
     ...program,
   ];
-}
-
-/**
- * The name by which ncu knows an entry with `--kernel-name-base function`: without template arguments and parameters,
- * whether the entry is a symbol, a mangled name, a C++ spelling or a function of a Triton kernel.
- */
-function functionOf(entry: string): string {
-  if (entry.startsWith('_Z')) return lastNameIn(entry) ?? entry;
-  const triton = tritonEntry(entry);
-  if (triton) return triton.symbol;
-  const [name = entry] = entry.split(/[<(]/, 1);
-  return name.split('::').at(-1)!.trim();
-}
-
-/** The last identifier of a mangled name: fwd of `_ZN2ns3fwdILi64EEEvPf`; undefined if it has none. */
-function lastNameIn(mangled: string): string | undefined {
-  let found: string | undefined;
-  for (let at = mangled.startsWith('_ZN') ? 3 : 2; ;) {
-    const [digits] = /^\d{1,4}/.exec(mangled.slice(at, at + 4)) ?? [];
-    if (digits === undefined) return found;
-    found = mangled.slice(at + digits.length, at + digits.length + Number(digits));
-    at += digits.length + Number(digits);
-  }
 }
 
 /** Prints a report's counters as wide CSV. */

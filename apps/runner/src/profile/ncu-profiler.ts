@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { ArtifactKind, ArtifactSchema } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
-import type { ProfileOnceJob } from '../../worker/messages/profiling.ts';
+import { WARM_UP_ENTRY, type ProfileOnceJob } from '../../worker/messages/profiling.ts';
 import { withScratch } from '../../worker/messages/scratch.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { makeTemporary } from '../store/temporary.ts';
@@ -38,7 +38,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
   return {
     async profile(request, { signal, onProgress, built, onLaunched }) {
       const { device, shape, plan, metricSet, counters = [] } = request;
-      const referenceLibrary = await request.referenceLibrary?.();
+      const [referenceLibrary, warmUp] = await Promise.all([request.referenceLibrary?.(), request.clockStamp?.()]);
       using folder = makeTemporary(dataDirectory, 'ncu');
       const waits = built instanceof Promise;
       const job: ProfileOnceJob = {
@@ -52,26 +52,23 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
         seed: SEED,
         runs: RUNS,
         ...(referenceLibrary !== undefined && { referenceLibrary }),
+        ...(warmUp !== undefined && { warmUp }),
         ...(waits && { waitFor: join(folder.path, 'go') }),
         ...(onLaunched && { done: join(folder.path, 'done') }),
       };
       writeFileSync(join(folder.path, 'job.json'), JSON.stringify(job));
       const report = join(folder.path, 'report');
-      const count = plan.launches.length;
       const args = ncuArguments({
         arch: device.arch,
         metricSet,
         counters,
-        entries: [...new Set(plan.launches.map(({ entry }) => entry))],
-        skip: count * (RUNS - 1),
-        count,
         report,
         program: [process.execPath, workerProgram('profile-once', 'profile-once.ts'), join(folder.path, 'job.json')],
       });
       onProgress({ message: 'starting ncu', passesDone: 0, passes: 0 });
       const onLine = (line: string): void => {
         const progress = parseProgress(line);
-        if (progress)
+        if (progress && progress.kernel !== WARM_UP_ENTRY)
           onProgress({ message: `profiled ${progress.kernel}`, passesDone: progress.passes, passes: progress.passes });
       };
       const ended = new AbortController();
@@ -106,7 +103,8 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
         output !== undefined && parseNcuCsv(output).length > 0
           ? { csv: output }
           : await readNcuReport(ncu, ncuImportArguments(report), signal);
-      const launches = 'csv' in printed ? parseNcuCsv(printed.csv) : [];
+      const all = 'csv' in printed ? parseNcuCsv(printed.csv) : [];
+      const launches = all[0]?.kernel === WARM_UP_ENTRY ? all.slice(1) : all;
       const result =
         launches.length > 0
           ? profileResult({

@@ -249,6 +249,15 @@ export class CudaDriver {
     this.#call('cuStreamSynchronize', this.stream);
   }
 
+  /** Has a profiler around this process profile the work that `enqueue` enqueues. Waits for the stream. */
+  profiled(enqueue: () => void): void {
+    this.synchronize();
+    this.#call('cuProfilerStart');
+    enqueue();
+    this.synchronize();
+    this.#call('cuProfilerStop');
+  }
+
   createEvent(): Handle {
     return this.#handle('cuEventCreate', 0);
   }

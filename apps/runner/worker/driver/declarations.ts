@@ -21,6 +21,8 @@ const DECLARATIONS = {
   cuDevicePrimaryCtxRelease_v2: 'int cuDevicePrimaryCtxRelease_v2(int device)',
   cuCtxSetCurrent: 'int cuCtxSetCurrent(uint64_t context)',
   cuCtxSynchronize: 'int cuCtxSynchronize()',
+  cuProfilerStart: 'int cuProfilerStart()',
+  cuProfilerStop: 'int cuProfilerStop()',
   cuCtxSetLimit: 'int cuCtxSetLimit(int limit, uint64_t value)',
   cuCtxResetPersistingL2Cache: 'int cuCtxResetPersistingL2Cache()',
   cuModuleLoadData: 'int cuModuleLoadData(_Out_ uint64_t *module, const void *image)',

@@ -36,6 +36,9 @@ export interface LaunchCounts {
   lines: Record<string, Record<string, number>>;
 }
 
+/** The kernel of ProfileOnceJob's `warmUp`. */
+export const WARM_UP_ENTRY = 'flashcore_clock_stamp';
+
 /** Input file of profile-once.ts, a separate program that a profiler wraps. */
 export interface ProfileOnceJob {
   library: string;
@@ -46,6 +49,8 @@ export interface ProfileOnceJob {
   referenceLibrary?: string;
   /** Number of runs of all launches. The last one is profiled; the earlier ones warm the caches. */
   runs: number;
+  /** clock-stamp.cu, compiled. If set, a launch of it is profiled first, because the first profile takes ncu longest. */
+  warmUp?: string;
   /**
    * The program prepares everything except the module, then waits for this file before it loads or launches anything.
    * The file contains the image as JSON, which replaces the candidate's image.
