@@ -28,6 +28,8 @@ const GUARD_BYTES = 4096;
  */
 export const GUARDS = [0xa5, 0xff] as const;
 const GUARD_OF = Object.fromEntries(GUARDS.map((byte) => [byte, Buffer.alloc(GUARD_BYTES, byte)]));
+/** Alignment of a buffer in a shared allocation, as cuMemAlloc's own. */
+const ALIGNMENT = 512;
 /** An address farther than this from every buffer is not related to any of them. */
 const NEAR_BYTES = 1n << 24n;
 
@@ -58,13 +60,21 @@ export class RunBuffers {
   readonly #driver: CudaDriver;
   readonly #plan: LaunchPlan;
   readonly #buffers: GuardedBuffer[] = [];
+  readonly #allocations: DevicePointer[] = [];
   readonly #guardBytes: number;
+  /** Where the next buffer begins in the allocation that all of them share; undefined if each has its own. */
+  #next: DevicePointer | undefined;
   #guard: number = GUARDS[0];
 
   constructor(driver: CudaDriver, plan: LaunchPlan, { guarded = true }: BufferOptions = {}) {
     this.#driver = driver;
     this.#guardBytes = guarded ? GUARD_BYTES : 0;
     this.#plan = plan;
+    // One allocation, because cuMemAlloc and cuMemFree take milliseconds while ncu prepares to profile.
+    if (guarded && !driver.facts.simulated) {
+      const sizes = [...plan.tensors.map(bytesOfTensor), ...plan.workspace.map(({ bytes }) => bytes)];
+      this.#next = this.#allocated(sizes.reduce((sum, bytes) => sum + this.#extentOf(bytes), 0));
+    }
     const tensors = Object.fromEntries(
       plan.tensors.map((tensor) => {
         const initial = plan.initialOutputs && entryOf(plan.initialOutputs, tensor.name);
@@ -93,10 +103,22 @@ export class RunBuffers {
   #allocate(name: string, bytes: number, rest: Pick<GuardedBuffer, 'initial' | 'dtype'>): DevicePointer {
     const bytesBefore = this.#guardBytes;
     const bytesAfter = this.#driver.facts.simulated ? 0 : bytesBefore;
-    const base = this.#driver.allocate(bytesBefore + Math.max(bytes, 1) + bytesAfter);
+    const base = this.#next ?? this.#allocated(bytesBefore + Math.max(bytes, 1) + bytesAfter);
+    if (this.#next !== undefined) this.#next += BigInt(this.#extentOf(bytes));
     const address = base + BigInt(bytesBefore);
     this.#driver.markMemory(base, bytesBefore, 'guard');
     this.#buffers.push({ name, base, address, bytes, bytesAfter, ...rest });
+    return address;
+  }
+
+  /** Bytes of a buffer with its guards in a shared allocation. */
+  #extentOf(bytes: number): number {
+    return Math.ceil((2 * this.#guardBytes + bytes) / ALIGNMENT) * ALIGNMENT;
+  }
+
+  #allocated(bytes: number): DevicePointer {
+    const address = this.#driver.allocate(bytes);
+    this.#allocations.push(address);
     return address;
   }
 
@@ -198,7 +220,8 @@ export class RunBuffers {
   }
 
   free(): void {
-    for (const buffer of this.#buffers) this.#driver.free(buffer.base);
+    for (const address of this.#allocations) this.#driver.free(address);
+    this.#allocations.length = 0;
     this.#buffers.length = 0;
   }
 }
