@@ -11,6 +11,7 @@ import {
   type Probes,
   type Problem,
   type ProblemCase,
+  type ResolvedVariant,
 } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { SeededInput } from '../../worker/messages/launchable.ts';
@@ -142,9 +143,18 @@ function attributesText({ attributes }: Problem, shape: Shape): string {
   return attributes.map(({ name }) => entryOf(values, name) ?? '').join();
 }
 
+/** By variant, because evaluating the limits of a kernel on all drawn shapes takes 20 ms. */
+const takenByVariant = new WeakMap<ResolvedVariant, { of: VerifySpec['drawn']; shapes: Shape[] }>();
+
 /** The drawn shapes that the running variant takes: its limits may be narrower than those of the requested variant. */
-export const drawnShapes = ({ spec: { kernel }, resolved, cases }: PlannedVariant, { drawn }: VerifySpec): Shape[] =>
-  drawn?.shapes.filter((shape) => takesShape({ manifest: kernel.manifest, resolved, cases }, shape)) ?? [];
+export function drawnShapes({ spec: { kernel }, resolved, cases }: PlannedVariant, { drawn }: VerifySpec): Shape[] {
+  const known = takenByVariant.get(resolved);
+  if (known && known.of === drawn) return known.shapes;
+  const { manifest } = kernel;
+  const shapes = drawn?.shapes.filter((shape) => takesShape({ manifest, resolved, cases }, shape)) ?? [];
+  takenByVariant.set(resolved, { of: drawn, shapes });
+  return shapes;
+}
 
 /**
  * The inputs of a drawn shape: its share of the probes' distributions and N(0, 1), then the run's other seeds. The
