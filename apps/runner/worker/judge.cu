@@ -392,9 +392,19 @@ extern "C" __global__ void flashcore_judge_answers(const unsigned char* outputs,
   if (compared) atomicAdd(found + 2, compared);
 }
 
-// Adds a checksum of memory to found[0]. Without the key nobody can change the memory and keep its sum.
-// Launch: any grid.
-extern "C" __global__ void flashcore_judge_sum(const unsigned char* memory, u64 bytes, u64* found, u64 key) {
+// Parts of memory, as parameters, because a candidate could change a table in memory.
+struct Parts {
+  enum { MOST = 64 };
+  const unsigned char* memory[MOST];
+  u64 bytes[MOST];
+};
+
+// Adds the checksums of several parts of memory to found[0], each with a key of its own. Without the key nobody can
+// change the memory and keep its sum.
+// Launch: grid [any, parts].
+extern "C" __global__ void flashcore_judge_sum(const __grid_constant__ Parts parts, u64* found, u64 first_key) {
+  const unsigned char* memory = parts.memory[blockIdx.y];
+  const u64 bytes = parts.bytes[blockIdx.y], key = first_key + blockIdx.y;
   const u32* words = (const u32*)memory;
   const u64 first = (u64)blockIdx.x * blockDim.x + threadIdx.x, step = (u64)gridDim.x * blockDim.x;
   u64 sum = 0;

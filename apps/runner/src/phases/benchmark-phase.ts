@@ -156,11 +156,11 @@ const CHECKED_LAUNCHES = 46_050;
  * Limit on the estimated time of all further launches, if one shape got them all. Slower shapes get none if there are
  * faster ones.
  */
-const FURTHER_US = 500_000;
+const FURTHER_US = 300_000;
 /** Number of shapes among which the further launches are divided. */
 const FURTHER_SHAPES = 3;
 /** Launches per graph, more than in a timed graph: checking a sample costs as much as a hundred small launches. */
-const FURTHER_LAUNCHES = 1_000;
+const FURTHER_LAUNCHES = 500;
 /** Time limit for all further launches, in case they take longer than estimated. */
 const FURTHER_SECONDS = 5;
 /** The least time of a launch, however small its shape. */

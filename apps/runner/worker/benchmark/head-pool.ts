@@ -59,12 +59,13 @@ export class HeadPool implements LaunchInputs {
     this.#headBytes = BigInt(headBytes);
     this.guarded = TENSORS.map(() => memory.regions(1, heads * headBytes));
     const [usual] = drawn;
-    this.#tensors = drawn.map((each) =>
+    const bases = memory.uploadedLists(drawn.flatMap((each) => TENSORS.map((tensor) => [each[tensor]])));
+    this.#tensors = drawn.map((each, trial) =>
       TENSORS.map((tensor, index) => {
         const { memory: block, before } = this.guarded[index]!;
         return {
           tensor,
-          base: memory.uploaded(each[tensor]),
+          base: bases[trial * TENSORS.length + index]!,
           bases: tensor === 'Q' ? each.qBases : each.kvBases,
           pool: block + BigInt(before),
           heads,

@@ -15,6 +15,11 @@ const NOISE_THREADS = { gpu: 256, simulated: 1 };
 const SCRUB_THREADS = { gpu: 1024, simulated: 1 };
 const SIMULATED_SCRUB_BYTES = 4_096;
 
+/** CTAs for each part of a checksum. Each CTA adds its own sum to one address. */
+const SUM_CTAS = { gpu: 256, simulated: 1 };
+/** Same as in judge.cu's Parts. */
+const MOST_PARTS = 64;
+
 /** Indices of the device words in which the judge's kernels count. */
 const FOUND = { outside: 0, first: 1, compared: 2, rounding: 3, guards: 4, sum: 5, changed: 6 } as const;
 /** Maximum number of inputs; each has its own counter word. */
@@ -263,10 +268,23 @@ export class JudgeKernels {
   }
 
   /** Adds a checksum of memory, keyed by a secret number, to the counts. */
-  sum({ address, bytes }: KeptMemory, key: bigint): void {
+  sum(memory: readonly KeptMemory[], key: bigint): void {
     const threads = NOISE_THREADS[this.#where];
-    const ctas = Math.max(1, Math.min(CTAS[this.#where], Math.ceil(bytes / 4 / threads)));
-    this.#launch('sum', { grid: [ctas, 1], threads }, [u64(address), u64(bytes), u64(this.#at('sum')), u64(key)]);
+    for (let first = 0; first < memory.length; first += MOST_PARTS) {
+      const parts = memory.slice(first, first + MOST_PARTS);
+      const words = Math.max(...parts.map(({ bytes }) => Math.ceil(bytes / 4)));
+      const ctas = Math.max(1, Math.min(SUM_CTAS[this.#where], Math.ceil(words / threads)));
+      const table = new BigUint64Array(2 * MOST_PARTS);
+      for (const [index, { address, bytes }] of parts.entries()) {
+        table[index] = address;
+        table[MOST_PARTS + index] = BigInt(bytes);
+      }
+      this.#launch('sum', { grid: [ctas, parts.length], threads }, [
+        Buffer.from(table.buffer),
+        u64(this.#at('sum')),
+        u64(BigInt.asUintN(64, key + BigInt(first))),
+      ]);
+    }
   }
 
   /** Keeps the stream busy. Does nothing on the emulator, where the host executes the kernels itself. */

@@ -45,6 +45,8 @@ interface Judged extends JudgementRules {
   trials: readonly Trial[];
 }
 
+const ORDERS = 4;
+
 /** The heads or sets from which the inputs of all launches are made: the usual ones, then those of each trial. */
 type Drawn = { heads: readonly [DrawnHeads, ...DrawnHeads[]] } | { sets: readonly [DrawnSets, ...DrawnSets[]] };
 
@@ -118,8 +120,11 @@ export class Judge {
     return ('heads' in this.#drawn ? this.#drawn.heads : this.#drawn.sets).length - 1;
   }
 
-  /** Allocates buffers for `launches` launches per graph, or for fewer if memory or the L2 is too small. */
-  pool(launches: number): Pool {
+  /**
+   * Allocates buffers for `launches` launches per graph, or for fewer if memory or the L2 is too small. Replays
+   * alternate among `orders` orders of these buffers; on the emulator there is one.
+   */
+  pool(launches: number, orders = ORDERS): Pool {
     const { dtype, tensors } = this.#kind;
     const outputs = outputsOf(this.#kind);
     const outputBytes = outputs.reduce((bytes, output) => bytes + bytesOfTensor(output), 0);
@@ -149,6 +154,7 @@ export class Judge {
       memory,
       ...sized,
       outputs: outputs.map((output) => ({ name: output.name, bytes: bytesOfTensor(output) })),
+      arrangements: this.#driver.facts.simulated ? 1 : orders,
     });
     return {
       launches: sized.launches,

@@ -43,6 +43,8 @@ const TURN_BATCH_MS: Record<TimingModeName, number> = { cold: 20, hot: 40 };
 const MIN_TURNS = 5;
 const TURN_LIMIT_MS = 120_000;
 const EVENT_PAIRS = 21;
+/** Orders of the buffers of launches whose times are not kept. Preparing a launch takes longer than checking it. */
+const CHECKED_ORDERS = 2;
 
 /** Latency of a candidate in each mode asked for. Errors: CudaError when the kernel faults. */
 export async function benchmark(tools: BenchmarkTools, request: BenchmarkRequest): Promise<LatencyReport[]> {
@@ -151,12 +153,14 @@ class Measurement {
   async run(): Promise<LatencyReport> {
     const { driver, conditions } = this.#tools;
     const eventOverheadUs = this.#eventOverheadUs();
-    const pool = this.#judge.pool(this.#mode === 'cold' ? 1 : await this.#hotLaunches());
+    const keepsTimes = this.#protocol.checkedLaunches === undefined;
+    const launches = this.#mode === 'cold' ? 1 : await this.#hotLaunches();
+    const pool = this.#judge.pool(launches, keepsTimes ? undefined : CHECKED_ORDERS);
     const build = pool.build(this.#loaded, this.#ledger);
     const sampler = openSampler(this.#mode, driver, { build: build, judge: this.#judge.kernels, stamps: this.#stamps });
     const trials = new Trials(driver, { judge: this.#judge, build, mode: this.#mode });
     await trials.all(() => this.#announce());
-    if (this.#protocol.checkedLaunches === undefined) await this.#warmUp(sampler);
+    if (keepsTimes) await this.#warmUp(sampler);
     const stopReason = await this.#sampleUntilDone(sampler, trials);
     trials.close();
     sampler.close();

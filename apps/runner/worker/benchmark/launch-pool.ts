@@ -7,9 +7,6 @@ import type { OutputExtent } from '../driver/tensor-bits.ts';
 import type { Found, JudgeKernels } from './judge-kernels.ts';
 import { type LaunchInputs, type PoolMemory, type Regions, regionOf, shuffled } from './pool-memory.ts';
 
-/** Number of different buffer orders among which replays alternate. */
-const ARRANGEMENTS = { gpu: 4, simulated: 1 };
-
 /** The buffers of one launch of a graph: a region of the output and of the workspaces, and its inputs. */
 export interface Place {
   region: number;
@@ -48,6 +45,8 @@ interface LaunchPoolParts {
   inputs: LaunchInputs;
   outputs: readonly { name: string; bytes: number }[];
   launches: number;
+  /** Number of different buffer orders among which replays alternate. */
+  arrangements: number;
 }
 
 /** The inputs and outputs of the timed builds, with the checks of both. */
@@ -65,7 +64,11 @@ export class LaunchPool {
   #key = 0n;
   #used = 0;
 
-  constructor(driver: CudaDriver, judge: JudgeKernels, { memory, inputs, outputs, launches }: LaunchPoolParts) {
+  constructor(
+    driver: CudaDriver,
+    judge: JudgeKernels,
+    { memory, inputs, outputs, launches, arrangements }: LaunchPoolParts,
+  ) {
     this.#judge = judge;
     this.#memory = memory;
     this.#inputs = inputs;
@@ -73,9 +76,7 @@ export class LaunchPool {
     // A few more regions than launches, so that the unused places differ between arrangements.
     this.regions = driver.facts.simulated ? launches : launches + Math.ceil(launches / 8);
     this.#outputs = new Map(outputs.map(({ name, bytes }) => [name, this.allocateRegions(this.regions, bytes)]));
-    this.arrangements = Array.from({ length: ARRANGEMENTS[driver.facts.simulated ? 'simulated' : 'gpu'] }, () =>
-      this.#arrange(),
-    );
+    this.arrangements = Array.from({ length: arrangements }, () => this.#arrange());
   }
 
   allocateRegions(regions: number, payload: number): Regions {
@@ -147,8 +148,7 @@ export class LaunchPool {
   }
 
   #sumKept(): void {
-    for (const [index, part] of this.#memory.kept.entries())
-      this.#judge.sum(part, BigInt.asUintN(64, this.#sumKey + BigInt(index)));
+    this.#judge.sum(this.#memory.kept, this.#sumKey);
   }
 
   /** Names of the inputs, in the order in which Found counts them. */

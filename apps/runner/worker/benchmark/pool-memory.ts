@@ -42,30 +42,27 @@ export class PoolMemory {
   }
 
   allocate(bytes: number): DevicePointer {
-    const whole = this.#driver.facts.simulated ? bytes : Math.ceil(bytes / PAGE_BYTES) * PAGE_BYTES;
-    const address = this.#driver.allocate(whole);
-    this.#allocations.push(address);
+    const { address, bytes: whole } = this.#allocatePages(bytes);
     const used = Math.ceil(bytes / 4) * 4;
     if (whole > used) this.#kept.push({ address: address + BigInt(used), bytes: whole - used });
     return address;
   }
 
-  /** Uploads values one after another into one allocation. */
-  uploaded(...parts: readonly NodeJS.ArrayBufferView[]): DevicePointer {
-    const bytes = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
-    const address = this.allocate(bytes);
-    let offset = 0;
-    for (const part of parts) {
-      this.#driver.upload(address + BigInt(offset), part);
-      offset += part.byteLength;
-    }
-    this.#kept.push({ address, bytes });
-    return address;
+  #allocatePages(bytes: number): KeptMemory {
+    const whole = this.#driver.facts.simulated ? bytes : Math.ceil(bytes / PAGE_BYTES) * PAGE_BYTES;
+    const address = this.#driver.allocate(whole);
+    this.#allocations.push(address);
+    return { address, bytes: whole };
+  }
+
+  /** Uploads values into memory that launches must not change. */
+  uploaded(values: NodeJS.ArrayBufferView): DevicePointer {
+    return this.uploadedLists([[values]])[0]!;
   }
 
   /**
    * Uploads several lists of values, each list from an aligned address on. One allocation has all of them, because each
-   * allocation costs two checksums a sample.
+   * allocation costs a checksum per sample.
    */
   uploadedLists(lists: readonly (readonly NodeJS.ArrayBufferView[])[]): DevicePointer[] {
     let bytes = 0;
@@ -74,7 +71,8 @@ export class PoolMemory {
       bytes += aligned(parts.reduce((sum, { byteLength }) => sum + byteLength, 0));
       return offset;
     });
-    const address = this.allocate(bytes);
+    const pages = this.#allocatePages(bytes);
+    const { address } = pages;
     this.#driver.fill8(address, 0, bytes);
     for (const [index, parts] of lists.entries()) {
       let offset = offsets[index]!;
@@ -83,7 +81,7 @@ export class PoolMemory {
         offset += part.byteLength;
       }
     }
-    this.#kept.push({ address, bytes });
+    this.#kept.push(pages);
     return offsets.map((offset) => address + BigInt(offset));
   }
 
