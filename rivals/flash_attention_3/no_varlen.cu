@@ -1,4 +1,4 @@
-// A stub of the function that the launch template calls for packed sequences. forward.cu has no packed sequences.
+// A stub of the function that the launch template calls for sequences of different lengths, which only paged.cu has.
 #include <cuda_runtime.h>
 
 #include "flash.h"
