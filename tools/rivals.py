@@ -13,6 +13,8 @@ import pathlib
 import shlex
 import typing
 
+import rival_objects
+
 BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "math": "MATH"}
 # Version of the functions that shared objects of rivals export. build.sh writes it into the record beside the object.
 ABI = 1
@@ -238,13 +240,21 @@ def digest(path, _changed):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def object_path(host, name):
+    return host.folder / f"{name}.so"
+
+
+def build_command(host, name, build):
+    script = host.root / "rivals" / name / "build.sh"
+    return f"build it with `{shlex.quote(str(script))} {build} {shlex.quote(str(object_path(host, name)))}`"
+
+
 def shared_object(name, build):
     """Finds NAME.so and its record NAME.so.json, which `build` writes."""
 
     def find(host):
-        path = host.folder / f"{name}.so"
-        script = host.root / "rivals" / name / "build.sh"
-        command = f"build it with `{shlex.quote(str(script))} {build} {shlex.quote(str(path))}`"
+        path = object_path(host, name)
+        command = build_command(host, name, build)
         if not path.is_file():
             raise Refused(f"not found: there is no {path}; {command}")
         record = pathlib.Path(f"{path}.json")
@@ -434,7 +444,7 @@ def refuse_flex(case):
     case.refuse_forms("alibi", "bias")
 
 
-# --- rivals that are Python modules -----------------------------------------------------------------------------------
+# --- FlashInfer, and rivals that are Python modules -------------------------------------------------------------------
 
 
 def module(name, package):
@@ -447,6 +457,19 @@ def module(name, package):
     return find
 
 
+FLASHINFER_OBJECT, FLASHINFER_BUILD = "flashinfer", "FLASHINFER CUTLASS CCCL"
+
+
+def flashinfer(host):
+    """FlashInfer's shared object if that was built, otherwise the module."""
+    if object_path(host, FLASHINFER_OBJECT).is_file():
+        return shared_object(FLASHINFER_OBJECT, FLASHINFER_BUILD)(host)
+    try:
+        return module("flashinfer", "flashinfer-python")(host)
+    except Refused as error:
+        raise Refused(f"{error}, or {build_command(host, FLASHINFER_OBJECT, FLASHINFER_BUILD)}") from error
+
+
 def refuse_flashinfer(case):
     case.refuse_layouts()
     case.refuse_forms("sinks", "alibi")
@@ -454,23 +477,47 @@ def refuse_flashinfer(case):
         raise Refused(f"D={case.D} is not among its head dimensions, 64, 128 and 256")
 
 
-def flashinfer_decode(host, case, inputs):
-    """The contiguous cache as pages in order. The plan is made before the timed call, as inference engines do."""
-    import flashinfer
-
-    torch, q = host.torch, inputs["Q"]
-    page = next(rows for rows in (PAGE, 1) if case.Skv % rows == 0)
-    lengths = inputs["lengths"].cpu()
+def cache_in_pages(host, case, inputs):
+    """The contiguous cache as pages in order."""
+    torch, lengths = host.torch, inputs["lengths"].cpu()
     if int(lengths.min()) == 0:
         raise Refused("sequences without keys are not supported")
-    pages = -(-lengths // page)
-    ends = torch.zeros(case.B + 1, dtype=torch.int32)
-    ends[1:] = pages.cumsum(0)
-    each = case.Skv // page
-    indices = torch.cat([torch.arange(count, dtype=torch.int32) + b * each for b, count in enumerate(pages.tolist())])
-    last = (lengths - 1) % page + 1
+    page = next(rows for rows in (PAGE, 1) if case.Skv % rows == 0)
+    pages = case.B * case.Skv // page
+    table = torch.arange(pages, dtype=torch.int32, device=inputs["Q"].device).view(case.B, -1)
+    return rival_objects.pages_of(torch, page, table, lengths)
+
+
+def flashinfer_decode(host, case, inputs):
+    """Planned before the timed call, as inference engines do. On tensor cores if at least four heads share K and V."""
+    prepare = flashinfer_object if object_path(host, FLASHINFER_OBJECT).is_file() else flashinfer_module
+    return prepare(host, case, inputs, cache_in_pages(host, case, inputs))
+
+
+def flashinfer_object(host, case, inputs, pages):
+    case.refuse_forms("window", "softcap")
+    sizes = rival_objects.Sizes(case.B, case.H, case.Hkv, case.S, case.Skv, case.D)
+    kind = "decode" if case.S == 1 and case.H // case.Hkv < 4 else "tensor_cores"
+    try:
+        library = rival_objects.Library(object_path(host, FLASHINFER_OBJECT))
+        decode = rival_objects.flashinfer_decode(host.torch, library, kind, SHORT_NAMES[case.dtype], sizes, pages)
+    except rival_objects.Missing as error:
+        raise Refused(str(error)) from error
+
+    def call(inputs):
+        o = host.output(inputs["Q"].shape, inputs["Q"])
+        decode(inputs["Q"], inputs["K"], inputs["V"], o)
+        return {"O": o}
+
+    return call
+
+
+def flashinfer_module(host, case, inputs, pages):
+    import flashinfer
+
+    torch, q, page = host.torch, inputs["Q"], pages.page
     workspace = torch.zeros(FLASHINFER_WORKSPACE, dtype=torch.uint8, device=q.device)
-    buffers = [each.to(torch.int32).to(q.device) for each in (ends, indices, last)]
+    buffers = [pages.ends_there, pages.pages, pages.rows_of_last_there]
     options = {
         "sm_scale": case.D**-0.5,
         "window_left": case.window,
@@ -515,7 +562,7 @@ RIVALS = {
         },
     ),
     "flashinfer": Rival(
-        module("flashinfer", "flashinfer-python"),
+        flashinfer,
         {"attention_decode": Form(HALVES, refuse_flashinfer, flashinfer_decode)},
     ),
     "flex": Rival(

@@ -210,8 +210,8 @@ torchTest(
       })) as SdpaShape;
       return opened.missingRivals[0]!.reason;
     };
-    expect(await row()).toBe(
-      "not found: No module named 'flashinfer'; install it with `python3 -m pip install flashinfer-python`",
+    expect(await row()).toMatch(
+      /^not found: No module named 'flashinfer'; install it with `python3 -m pip install flashinfer-python`, or build it /,
     );
     writeFileSync(join(modules, 'flashinfer.py'), 'raise LookupError("half installed")\n');
     await sdpa.close();
