@@ -6,8 +6,9 @@
  *   node --experimental-transform-types tools/launch-plans.ts --seed 7 --shapes 80 kernels/flashcore_v12
  *
  * With --forms, draws windows, sinks and capped logits as in models. With --wide, draws head dimensions other than 64
- * and 128. With --decode, draws caches and 1 to 8 queries of each sequence; with --mla, caches of latent vectors. With
- * --shape, uses the given shapes in fp16 and bf16 and draws none. A kernel that does not support a shape has no plan.
+ * and 128. With --decode, draws caches and 1 to 8 queries of each sequence; with --mla, caches of latent vectors. For
+ * these, --queries 1 or 2,4,8, --widths 64,128 and --dtypes bf16 limit what is drawn. With --shape, uses the given
+ * shapes in fp16 and bf16 and draws none. A kernel that does not support a shape has no plan.
  */
 import { parseArgs } from 'node:util';
 import {
@@ -86,6 +87,9 @@ const { values, positionals } = parseArgs({
     wide: { type: 'boolean', default: false },
     decode: { type: 'boolean', default: false },
     mla: { type: 'boolean', default: false },
+    queries: { type: 'string' },
+    widths: { type: 'string', default: '64,128,256' },
+    dtypes: { type: 'string', default: 'fp16,bf16' },
   },
 });
 
@@ -126,24 +130,32 @@ function drawForm(): { text: string; dtype: 'fp16' | 'bf16' } {
   return { text: `${B}x${H}x${S}x${D}c,Hkv=${Hkv},${form}`, dtype: oneOf(['fp16', 'bf16']) };
 }
 
+const DTYPES = values.dtypes.split(',') as ('fp16' | 'bf16')[];
+
+/** Draws a number of queries: one of --queries if that was given. */
+const drawQueries = (usual: readonly number[]): number => oneOf(values.queries?.split(',').map(Number) ?? usual);
+
+const WIDTHS = values.widths.split(',').map(Number);
+
 /** Draws the last queries of sequences that all fill their caches. */
 function drawDecode(): { text: string; dtype: 'fp16' | 'bf16' } {
   for (;;) {
     const [H, Hkv, D] = oneOf(DECODE_HEADS);
     const [B, Skv] = [between(1, 512), between(8, 131072)];
+    if (!WIDTHS.includes(D)) continue;
     if (2 * 2 * B * Skv * Hkv * D > MOST_CACHE_BYTES) continue;
-    const S = oneOf([1, 1, 1, 1, 2, 4, 8]);
-    return { text: `B=${B},H=${H},Hkv=${Hkv},S=${S},Skv=${Skv},D=${D}`, dtype: oneOf(['fp16', 'bf16']) };
+    const S = drawQueries([1, 1, 1, 1, 2, 4, 8]);
+    return { text: `B=${B},H=${H},Hkv=${Hkv},S=${S},Skv=${Skv},D=${D}`, dtype: oneOf(DTYPES) };
   }
 }
 
 /** Draws the last queries of sequences that all fill a cache of latent vectors, in pages of 64. */
 function drawMla(): { text: string; dtype: 'fp16' | 'bf16' } {
   for (;;) {
-    const [H, S] = [oneOf(MLA_HEADS), oneOf([1, 1, 1, 2])];
+    const [H, S] = [oneOf(MLA_HEADS), drawQueries([1, 1, 1, 2])];
     const [B, Skv] = [between(1, 512), between(8, 131072)];
     if (B * Skv * MLA_ROW_BYTES > MOST_CACHE_BYTES) continue;
-    return { text: `B=${B},H=${H},S=${S},Skv=${Skv},page=64`, dtype: oneOf(['fp16', 'bf16']) };
+    return { text: `B=${B},H=${H},S=${S},Skv=${Skv},page=64`, dtype: oneOf(DTYPES) };
   }
 }
 
