@@ -164,3 +164,30 @@ pythonTest('a summary of latent attention has a column for FlashInfer if that wa
   expect(beside).toContain('| B=4,H=128,S=1,Skv=100,page=64 bf16 | ours | 10.0 | 10 | 0.200 | - | 1.20 |\n');
   expect(beside).toContain('| flashinfer | 1 | 1 | 1.200, 1.200, 1.200 | 0 | B=4,H=128,S=1,Skv=100,page=64 bf16 |');
 });
+
+pythonTest('a check fails if an output is wrong, a call failed, or nothing was called', () => {
+  const text = python(
+    '-c',
+    `import sys, types
+sys.path.insert(0, "tools/gpu_host/programs")
+import decode_rivals as d
+
+def checked(missing, differences, calls):
+    subjects = types.SimpleNamespace(missing=missing, calls=calls, check=lambda: differences)
+    print("verdict", d.tell_checked([{"shape": "B=1", "dtype": "bf16"}], lambda _: subjects))
+
+wrong = types.SimpleNamespace(missing={"no": "built without"}, calls={"good": 1, "bad": 1, "nan": 1})
+differences = {"good": 0.001, "bad": 1.0, "nan": float("nan")}
+d.leave_out_wrong(wrong, differences, "bf16")
+checked(wrong.missing, differences, wrong.calls)
+checked({"failed": d.reason_of(RuntimeError("f returned 700"))}, {"good": 0.0}, {"good": 1})
+checked({"no": d.reason_of(d.rival_objects.Missing("built without"))}, {}, {})
+checked({}, {"good": 0.001}, {"good": 1})`,
+  );
+  expect(text.match(/^verdict \d+$/gm)).toEqual(['verdict 2', 'verdict 1', 'verdict 1', 'verdict 0']);
+  expect(text).toContain(
+    'WRONG B=1 bf16: bad wrong: an element differs by 1.0, nan wrong: an element differs by nan, ',
+  );
+  expect(text).toContain('WRONG B=1 bf16: failed failed: f returned 700, good 0.0e+00\n');
+  expect(text).toContain('      not called: no: built without\n');
+});

@@ -157,7 +157,7 @@ class Subjects:
             call(self.drawn.q, *self.keys_and_values(0, page), o)
             torch.cuda.synchronize()
         except RuntimeError as error:
-            self.missing[name] = graph_timing.first_line(error)
+            self.missing[name] = reason_of(error)
             return
         self.calls[name] = lambda number: call(self.drawn.q, *self.keys_and_values(number, page), o)
         self.outputs[name] = o, page
@@ -244,6 +244,15 @@ class Subjects:
         return differences
 
 
+FAILED = "failed: "
+
+
+def reason_of(error):
+    """Why an object was not called: what it does not take or was built without is no failure."""
+    refused = isinstance(error, rival_objects.Missing)
+    return str(error) if refused else f"{FAILED}{str(error).strip().splitlines()[0][:100]}"
+
+
 def leave_out_wrong(subjects, differences, dtype):
     """Removes the calls of subjects whose outputs are wrong."""
     for name, difference in differences.items():
@@ -297,20 +306,21 @@ CHECKED = [
 
 
 def tell_checked(items, prepare):
-    """Prints each subject's largest difference at each shape. Returns the number of wrong outputs."""
-    wrong = 0
+    """Prints each subject's largest difference at each shape. Returns the number of wrong or failed outputs."""
+    wrong, right = 0, 0
     for item in items:
         subjects = prepare(item)
         differences = subjects.check()
         told = [f"{name} {difference:.1e}" for name, difference in differences.items() if name in subjects.calls]
-        bad = [f"{name} {reason}" for name, reason in subjects.missing.items() if name in differences]
-        absent = [f"{name}: {reason}" for name, reason in subjects.missing.items() if name not in differences]
+        missing = subjects.missing.items()
+        bad = [f"{name} {reason}" for name, reason in missing if name in differences or reason.startswith(FAILED)]
+        absent = [f"{name}: {reason}" for name, reason in missing if f"{name} {reason}" not in bad]
         print(f"{'WRONG' if bad else 'right'} {item['shape']} {item['dtype']}: {', '.join(bad + told)}", flush=True)
         for reason in absent:
             print(f"      not called: {reason}")
-        wrong += len(bad)
-    print(f"\n{wrong} outputs are wrong." if wrong else "\nAll outputs are right.")
-    return wrong
+        wrong, right = wrong + len(bad), right + len(told)
+    print(f"\n{right} outputs are right, {wrong} are wrong or failed.")
+    return wrong if right else 1
 
 
 # Each class has a range (from, to) of queries per sequence, and a range of the caches' size in MB.
@@ -451,13 +461,14 @@ def add_options(parser):
     parser.add_argument("plans", nargs="?", type=argparse.FileType())
     parser.add_argument("--flashinfer", help="the object that rivals/flashinfer/build.sh builds")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="samples of a subject")
+    parser.add_argument("--dtypes", default="bf16,fp16", help="of --check without a plan")
     parser.add_argument("--check", action="store_true", help="only compare outputs, of small shapes without a plan")
     parser.add_argument("--out", type=argparse.FileType("w"), default="-")
     parser.add_argument("--summary", nargs="+", help="only print the tables of files that --out wrote")
 
 
-def without_plans(shapes):
-    items = [{"shape": shape, "dtype": dtype, "plans": {}} for shape in shapes for dtype in ("bf16", "fp16")]
+def without_plans(shapes, dtypes):
+    items = [{"shape": shape, "dtype": dtype, "plans": {}} for shape in shapes for dtype in dtypes.split(",")]
     return {"seed": None, "kernels": {}, "shapes": items}
 
 
@@ -472,7 +483,7 @@ def main():
         return summarise(options.summary)
     load_torch()
     options.pages = sorted({PAGE, *(int(each) for each in options.pages.split(",") if each)})
-    plans = json.load(options.plans) if options.plans else without_plans(CHECKED)
+    plans = json.load(options.plans) if options.plans else without_plans(CHECKED, options.dtypes)
     driver = graph_timing.Driver()
     torch.zeros(1, device="cuda")
     kernels, objects = compiled_kernels(driver, plans), opened_objects(options)

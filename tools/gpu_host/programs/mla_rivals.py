@@ -89,7 +89,7 @@ class Subjects:
             call(self.q, self.pools[0], o)
             torch.cuda.synchronize()
         except RuntimeError as error:
-            self.missing["flashinfer"] = graph_timing.first_line(error)
+            self.missing["flashinfer"] = decode_rivals.reason_of(error)
             return
         self.calls["flashinfer"] = lambda number: call(self.q, self.pools[number], o)
         self.outputs["flashinfer"] = o
@@ -122,6 +122,8 @@ class Subjects:
             o.fill_(math.nan)
             self.calls[name](0)
         torch.cuda.synchronize()
+        if not self.outputs:
+            return {}
         largest = torch.zeros(len(self.outputs), device="cuda")
         for i in range(self.sizes.B):
             rows = self.pools[0, self.table[i].long(), 0].reshape(-1, D)[: self.sizes.Skv]
@@ -209,7 +211,7 @@ def main():
     if options.summary:
         return summarise(options.summary)
     load_torch()
-    plans = json.load(options.plans) if options.plans else decode_rivals.without_plans(CHECKED)
+    plans = json.load(options.plans) if options.plans else decode_rivals.without_plans(CHECKED, options.dtypes)
     driver = graph_timing.Driver()
     torch.zeros(1, device="cuda")
     kernels = decode_rivals.compiled_kernels(driver, plans)
