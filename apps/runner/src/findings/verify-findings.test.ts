@@ -1,19 +1,23 @@
 import type { Finding } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
-import type { CaseReport, OutputReport } from '../../worker/messages/verifying.ts';
+import type { CaseReport, OutputReport, WrongKeys } from '../../worker/messages/verifying.ts';
 import { caseFindings, placesText } from './verify-findings.ts';
 
 /** The findings about an output with these counts. */
 function found(
-  counts: Partial<Record<'mismatches' | 'nanCount' | 'infCount' | 'unwrittenCount', number>> & { worst?: object },
+  counts: Partial<Record<'mismatches' | 'nanCount' | 'infCount' | 'unwrittenCount', number>> & {
+    worst?: object;
+    wrongKeys?: WrongKeys;
+  },
 ): Finding[] {
   const figures = {
     ...{ mismatches: 0, nanCount: 0, infCount: 0, unwrittenCount: 0, elements: 8n, maxAbsError: 0.5 },
     ...{ firstMismatches: [], errorMap: { outputDims: [1, 1, 1, 8] } },
     ...counts,
   };
-  const output = { name: 'O', figures, beyondRounding: false, trivialNorm: false };
+  const { wrongKeys } = counts;
+  const output = { name: 'O', figures, wrongKeys, beyondRounding: false, trivialNorm: false };
   const report = { outputs: [output as unknown as OutputReport], modified: [], straying: 0, isAttention: true };
   return caseFindings(report as unknown as CaseReport, parseShape('1x1x1x8'));
 }
@@ -147,5 +151,26 @@ test('a wrong output that is like a mutant, or the right one times a factor, get
     'This is the output of the mutant a: one mistake; or where exp takes logits',
     'Every element of the output is 0.500 times the right one: look for a factor that is missing or applied twice',
     'Each row of the output is the right one times a factor of its own, 0.250 to 2.00: look at what divides a row (the running sum) and at what rescales it',
+  ]);
+});
+
+test('an output that a few keys explain names them, and what the kernel makes of them', () => {
+  const of = (keys: readonly number[], change?: WrongKeys['change'], ofKeys = 128): string =>
+    found({ mismatches: 3, wrongKeys: { keys, ofKeys, change } })[0]!.remedy;
+  const every4th = [96, 100, 104, 108, 112, 116, 120, 124];
+  expect([
+    of(every4th, { kind: 'logits', factor: 0.5 }),
+    of([17], { kind: 'weights', factor: 2 }),
+    of([120, 121, 122, 123], { kind: 'left-out' }),
+    of([5], { kind: 'hidden' }),
+    of([40, 41]),
+    of([1, 2, 9, 17, 33, 60, 61]),
+  ]).toEqual([
+    'This is the output where the logits of every 4th key from 96 to 124 are 0.500 times the right ones: look at what the kernel does differently with these keys',
+    'This is the output where the weights of key 17 are 2.00 times the right ones: look at what the kernel does differently with this key',
+    'This is the output without keys 120 to 123: look at what skips or masks them',
+    'This is the output where rows also see key 5, which is masked: look at the mask',
+    'This is the output where the kernel treats only keys 40 and 41 wrongly: look at what it does differently with these keys',
+    'This is the output where the kernel treats only 7 of 128 keys wrongly: look at what it does differently with these keys',
   ]);
 });

@@ -9,7 +9,7 @@ import {
 } from '@flashcore/shared/contract';
 import { formatShape, valuesOf } from '@flashcore/shared/kernels';
 import { entryOf, formatCount, formatError, formatPair } from '@flashcore/shared/text';
-import type { CaseReport, MismatchPlaces, OutputReport } from '../../worker/messages/verifying.ts';
+import type { CaseReport, MismatchPlaces, OutputReport, WrongKeys } from '../../worker/messages/verifying.ts';
 
 /** The findings about a case's outputs, worst first; empty if there are none. */
 export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
@@ -152,17 +152,38 @@ function outputFindings(output: OutputReport, context: OutputContext): Finding[]
 }
 
 /** What a wrong output resembles; empty if nothing is known. */
-function likenessText({ name, factors }: OutputReport, { named, isAttention, likeMutants }: OutputContext): string {
+function likenessText(
+  { name, factors, wrongKeys }: OutputReport,
+  { named, isAttention, likeMutants }: OutputContext,
+): string {
   const what = named ? name : 'the output';
   if (likeMutants.length > 0)
     return `${IS_LIKE} ${likeMutants
       .map(({ name: mutant, about }) => (mutant === '' ? `where ${about}` : `of the mutant ${mutant}: ${about}`))
       .join('; or ')}`;
-  if (factors === undefined) return '';
+  if (factors === undefined) return wrongKeys === undefined ? '' : wrongKeysText(wrongKeys);
   const [least, most] = [factors.least, factors.most].map((factor) => factor.toPrecision(3));
   return least === most
     ? `Every element of ${what} is ${least} times the right one: look for a factor that is missing or applied twice`
     : `Each row of ${what} is the right one times a factor of its own, ${least} to ${most}: look at what ${isAttention ? 'divides a row (the running sum) and at what rescales it' : 'is computed once a row and scales it'}`;
+}
+
+/** Says what a kernel makes of a few keys, so that the output is wrong. */
+function wrongKeysText({ keys, ofKeys, change }: WrongKeys): string {
+  const which = indicesText(keys, { extent: ofKeys, noun: 'key', letter: '' }) || `${keys.length} of ${ofKeys} keys`;
+  const isOne = keys.length === 1;
+  const those = isOne ? 'this key' : 'these keys';
+  switch (change?.kind) {
+    case 'left-out':
+      return `${IS_LIKE} without ${which}: look at what skips or masks ${isOne ? 'it' : 'them'}`;
+    case 'hidden':
+      return `${IS_LIKE} where rows also see ${which}, which ${isOne ? 'is' : 'are'} masked: look at the mask`;
+    case 'weights':
+    case 'logits':
+      return `${IS_LIKE} where the ${change.kind} of ${which} are ${change.factor.toPrecision(3)} times the right ones: look at what the kernel does differently with ${those}`;
+    case undefined:
+      return `${IS_LIKE} where the kernel treats only ${which} wrongly: look at what it does differently with ${those}`;
+  }
 }
 
 /** Rows of a head over which the error is averaged; an output with fewer has no more. */

@@ -102,8 +102,8 @@ export async function runVerify(services: VariantServices, options: VerifyOption
       skipped === undefined
         ? await runCase(services, {
             ...{ spec, image, shape, inputs, watching, probes: progress },
-            // Only the first finding of a kind is reported.
-            explain: soFar.findings.every(({ kind }) => kind !== FindingKind.WRONG_RESULT),
+            // Only the first finding of a kind is reported, with the first explanation.
+            explain: soFar.findings.every(({ remedy }) => !remedy.startsWith(IS_LIKE)),
           })
         : notRun(shape, skipped);
     soFar.addCase(run, shape);

@@ -121,6 +121,20 @@ export interface Factors {
   most: number;
 }
 
+/** The few keys that an attention kernel treats wrongly. */
+export interface WrongKeys {
+  /** In order. */
+  keys: readonly number[];
+  /** Number of all keys. */
+  ofKeys: number;
+  /** What the kernel makes of them; undefined if nothing simple. */
+  change?:
+    | { /** They have no weight. */ kind: 'left-out' }
+    | { /** They should have no weight, and have some. */ kind: 'hidden' }
+    | { /** Their weights or logits are the right ones times a factor. */ kind: 'weights' | 'logits'; factor: number }
+    | undefined;
+}
+
 export interface OutputReport {
   name: string;
   dtype: TensorDtype;
@@ -131,6 +145,8 @@ export interface OutputReport {
   mismatchPlaces: MismatchPlaces | undefined;
   /** Set if the first wrong output is the right one times a factor, or each of its rows times one. */
   factors?: Factors | undefined;
+  /** Set if wrong weights of a few keys explain the first output of attention. */
+  wrongKeys?: WrongKeys | undefined;
   /** Whether the error is larger than rounding explains, if the request asked for that check. */
   beyondRounding: boolean;
   /** Whether the output's norm is less than half of the reference's for some seed. */

@@ -26,6 +26,7 @@ import { factorsOf, mutantsLike } from './likeness.ts';
 import type { Comparison } from './output-comparison.ts';
 import type { ReferenceBook, Yardstick } from './reference-book.ts';
 import { repeatedAnswers, repeatedTensors } from './repeated.ts';
+import { wrongKeysOf } from './wrong-keys.ts';
 
 /**
  * NaN patterns of 16 bits that no arithmetic produces: NaNs as fp16 and bf16, and as fp32 when repeated. Each run uses
@@ -58,6 +59,8 @@ interface SeedReport {
   likeMutants?: CaseReport['likeMutants'];
   /** By output. */
   factors?: OutputReport['factors'][];
+  /** Of the first output. */
+  wrongKeys?: OutputReport['wrongKeys'];
 }
 
 /**
@@ -86,7 +89,7 @@ export async function verifyCase(
       yardsticks,
       checkDeterminism: request.checkDeterminism && index === 0,
       tellOutput: index < request.tellOutputs,
-      explain: !reports.some(failed),
+      explain: !reports.some(isExplained) && reports.filter(failed).length < MOST_EXPLAINED,
     });
     watched?.close();
     watched = undefined;
@@ -198,6 +201,12 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
         ? undefined
         : factorsOf(entryOf(outputs, output.name)!, answers.get(output.name)!.want, output),
     );
+    const isKnown = (report.likeMutants ?? []).length > 0 || report.factors[0] !== undefined;
+    if (problem && !isKnown)
+      report.wrongKeys = wrongKeysOf(reference, {
+        ...{ kind, inputs, outputs },
+        want: answers.get(outputOf(kind).name)!.want,
+      });
   }
   if (options.tellOutput && !failed(report)) {
     const { name, dtype } = outputOf(kind);
@@ -305,6 +314,12 @@ function sameBits(a: TensorsByName[string], b: TensorsByName[string]): boolean {
   return Buffer.compare(Buffer.from(a.buffer), Buffer.from(b.buffer)) === 0;
 }
 
+/** Inputs that an unexplained failure is looked into on; some hide what is wrong. */
+const MOST_EXPLAINED = 3;
+
+const isExplained = ({ likeMutants = [], factors = [], wrongKeys }: SeedReport): boolean =>
+  likeMutants.length > 0 || factors.some((each) => each !== undefined) || wrongKeys !== undefined;
+
 const failed = ({ outputs, modified, straying }: SeedReport): boolean =>
   straying > 0 || modified.length > 0 || outputs.some(isWrong);
 
@@ -325,7 +340,10 @@ function summarise(kind: ProblemCase, reports: readonly SeedReport[], seconds: n
       ...(deterministic !== undefined && { deterministic }),
       seconds,
     },
-    outputs: [reported(first, 0), ...others.map((output, index) => reported(output, index + 1))],
+    outputs: [
+      { ...reported(first, 0), wrongKeys: reports.flatMap(({ wrongKeys }) => wrongKeys ?? [])[0] },
+      ...others.map((output, index) => reported(output, index + 1)),
+    ],
     inputs: reports.map((report) => ({
       failed: failed(report),
       maxAbsError: Math.max(...report.outputs.map(({ comparison }) => comparison.maxAbsError)),
