@@ -54,9 +54,28 @@ test('a kernel whose instructions are well spent gets no advice', () => {
   expect(countedAdvice(tensor, PRODUCTS)).toEqual([]);
 });
 
-test('scattered loads and idle lanes have rules of their own', () => {
-  const counts = { instructions: 100, lanes: 1600, global_load_requests: 10, global_load_sectors: 320 };
-  expect(countedAdvice(launch(counts), PRODUCTS).map(({ rule }) => rule)).toEqual(['idle lanes', 'scattered loads']);
+test('scattered accesses and idle lanes have rules of their own', () => {
+  const loads = { global_load_requests: 10, global_load_sectors: 320, global_load_bytes: 1280 };
+  const counts = { instructions: 100, lanes: 1600, ...loads };
+  expect(countedAdvice(launch(counts), PRODUCTS).map(({ rule }) => rule)).toEqual(['idle lanes', 'scattered accesses']);
+});
+
+test('a strided line is found among lines that read whole sectors, or the same bytes in all lanes', () => {
+  const whole = { global_load_requests: 100, global_load_sectors: 1600, global_load_bytes: 51_200 };
+  const same = { global_load_requests: 500, global_load_sectors: 500, global_load_bytes: 64_000 };
+  const strided = { global_load_requests: 50, global_load_sectors: 1600, global_load_bytes: 3200 };
+  const counts = { global_load_requests: 650, global_load_sectors: 3700, global_load_bytes: 118_400 };
+  const kernel = launch(
+    { instructions: 10_000, memory: 650, ...counts },
+    { 'k.cu:10': whole, 'k.cu:12': same, 'k.cu:20': strided },
+  );
+  expect(countedAdvice(kernel, PRODUCTS)).toEqual([
+    {
+      rule: 'scattered accesses',
+      text: 'Lanes of a warp load from scattered places: let adjacent lanes read adjacent addresses, or go through shared memory',
+      evidence: '5.69 sectors of 32 bytes a request, and 41 % of their bytes are not used; most on line 20 (100 %)',
+    },
+  ]);
 });
 
 test('advice for a matrix product on the fp32 units names tensor cores and every line that multiplies', () => {

@@ -13,8 +13,12 @@ const MUCH_FMA = 0.4;
 const FLOPS_PER_BYTE_OF_PRODUCTS = 16;
 /** Shared-memory requests for each arithmetic instruction; a tile in registers needs fewer. */
 const REQUESTS_PER_PRODUCT = 0.5;
-/** 32 lanes that read 16 adjacent bytes each touch 16 sectors. */
-const MOST_SECTORS = 16;
+const SECTOR_BYTES = 32;
+/** Traffic is worth mentioning if this share of its bytes was not asked for. */
+const MUCH_UNUSED = 0.3;
+/** Sectors for each instruction; with fewer, the traffic takes a small part of the time. */
+const SECTORS_PER_INSTRUCTION = 0.1;
+const GLOBAL = ['global_load', 'global_store', 'async_copy'] as const;
 const FEW_LANES = 24;
 const LINES_NAMED = 2;
 
@@ -32,7 +36,7 @@ export function countedAdvice(launch: LaunchCounts, computed: Computed, boundByS
   const products = of('fma') + of('tensor');
   const requests = of('shared_load_requests');
   const wavefronts = of('shared_load_wavefronts');
-  const sectors = of('global_load_sectors') / Math.max(1, of('global_load_requests'));
+  const traffic = globalTraffic(launch);
   const lanes = of('lanes') / all;
   const rules: (NamedAdvice & { applies: boolean; weight: number })[] = [
     {
@@ -70,11 +74,11 @@ export function countedAdvice(launch: LaunchCounts, computed: Computed, boundByS
       evidence: `integer instructions and moves are ${share('integer')} of all${linesText(launch, 'integer')}`,
     },
     {
-      rule: 'scattered loads',
-      applies: sectors > MOST_SECTORS,
+      rule: 'scattered accesses',
+      applies: traffic.unused >= MUCH_UNUSED && traffic.sectors >= SECTORS_PER_INSTRUCTION * all,
       weight: of('memory'),
-      text: 'Lanes of a warp load from scattered places: let adjacent lanes read adjacent addresses',
-      evidence: `${formatNumber(sectors, 3)} sectors of 32 bytes a request${linesText(launch, 'global_load_sectors')}`,
+      text: `Lanes of a warp ${traffic.most === 'global_store' ? 'store to' : 'load from'} scattered places: let adjacent lanes ${traffic.most === 'global_store' ? 'write' : 'read'} adjacent addresses, or go through shared memory`,
+      evidence: `${formatNumber(traffic.sectors / Math.max(1, traffic.requests), 3)} sectors of 32 bytes a request, and ${percent(traffic.unused)} of their bytes are not used${linesText(launch, (line) => unusedBytes(line, traffic.most))}`,
     },
     {
       rule: 'idle lanes',
@@ -90,18 +94,48 @@ export function countedAdvice(launch: LaunchCounts, computed: Computed, boundByS
     .map(({ rule, text, evidence }) => ({ rule, text, evidence }));
 }
 
+/** Bytes of the touched sectors that no lane asked for. */
+const unusedBytes = (of: Record<string, number>, access: Traffic['most']): number =>
+  Math.max(0, SECTOR_BYTES * (entryOf(of, `${access}_sectors`) ?? 0) - (entryOf(of, `${access}_bytes`) ?? 0));
+
+interface Traffic {
+  sectors: number;
+  requests: number;
+  /** Share of the bytes of all sectors that no lane asked for. */
+  unused: number;
+  /** The accesses that move most unused bytes. */
+  most: (typeof GLOBAL)[number];
+}
+
+/** Traffic with global memory. A line that reads the same bytes in several lanes makes up for no other line. */
+function globalTraffic({ counts, lines }: LaunchCounts): Traffic {
+  const parts = Object.keys(lines).length === 0 ? [counts] : Object.values(lines);
+  const unused = GLOBAL.map((access) => parts.reduce((sum, part) => sum + unusedBytes(part, access), 0));
+  const sum = (what: string): number =>
+    GLOBAL.reduce((all, access) => all + (entryOf(counts, `${access}_${what}`) ?? 0), 0);
+  return {
+    sectors: sum('sectors'),
+    requests: sum('requests'),
+    unused: unused.reduce((all, each) => all + each, 0) / Math.max(1, SECTOR_BYTES * sum('sectors')),
+    most: GLOBAL[unused.indexOf(Math.max(...unused))] ?? 'global_load',
+  };
+}
+
 /**
  * Text such as "; most on line 127 (41 %) and line 38 (22 %)"; empty if no line has any. Names the files if the counted
  * lines are in several.
  */
-function linesText({ counts, lines }: LaunchCounts, name: string): string {
-  const all = Math.max(1, entryOf(counts, name) ?? 0);
+function linesText({ counts, lines }: LaunchCounts, what: string | ((of: Record<string, number>) => number)): string {
+  const figure = typeof what === 'string' ? (of: Record<string, number>): number => entryOf(of, what) ?? 0 : what;
+  const parts = Object.values(lines).reduce((sum, of) => sum + figure(of), 0);
+  // Lines that are not known still count, except that what one line wastes is not made up for by another.
+  const all = Math.max(1, typeof what === 'string' ? figure(counts) : parts);
   const fileOf = (place: string): string => place.slice(0, place.lastIndexOf(':'));
   const isOneFile = new Set(Object.keys(lines).map(fileOf)).size === 1;
   const lineOf = (place: string): string =>
     `line ${place.slice(place.lastIndexOf(':') + 1)}${isOneFile ? '' : ` of ${fileOf(place)}`}`;
   const most = Object.entries(lines)
-    .map(([place, of]) => ({ line: lineOf(place), count: entryOf(of, name) ?? 0 }))
+    .map(([place, of]) => ({ line: lineOf(place), count: figure(of) }))
     .filter(({ count }) => count > 0)
     .sort((a, b) => b.count - a.count)
     .slice(0, LINES_NAMED);
