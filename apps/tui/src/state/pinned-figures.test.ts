@@ -6,8 +6,8 @@ import { figureBlocks } from '../present/sections/paired.ts';
 import { Store } from '../session/store.ts';
 import { eventsOf } from '../testing/sample-job.ts';
 import { initialState } from './app-state.ts';
-import { figureGroups } from './pinned-figures.ts';
-import { pinnedComparison } from './pinned.ts';
+import { estimatesText, figureGroups } from './pinned-figures.ts';
+import { pinnedComparison, type PinnedComparison } from './pinned.ts';
 
 const shape = { batch: 1, heads: 2, sequenceLength: 64, headDim: 64, causal: false };
 
@@ -18,11 +18,13 @@ interface Ran {
   readonly error?: number;
   readonly conflicts?: number;
   readonly profiled?: number;
+  /** Microseconds that a model estimates, or why it has none. */
+  readonly estimate?: number | string;
 }
 
 const job = (
   name: string,
-  { problem = '', dtype = '', seeds = ['1'], error = 2e-3, conflicts = 0, profiled = 64 }: Ran = {},
+  { problem = '', dtype = '', seeds = ['1'], error = 2e-3, conflicts = 0, profiled = 64, estimate }: Ran = {},
 ): JobEvent[] =>
   eventsOf(
     [
@@ -36,6 +38,13 @@ const job = (
           verdict: Verdict.PASS,
           shape: { ...shape, sequenceLength: profiled },
           metrics: [{ name: 'smem_bank_conflict_percent', value: conflicts, unit: '%' }],
+          ...(estimate !== undefined && {
+            estimate: {
+              device: 'NVIDIA H200',
+              ratioErrorPercent: 8.4,
+              ...(typeof estimate === 'number' ? { latencyUs: estimate } : { missing: estimate }),
+            },
+          }),
         },
       },
       {
@@ -49,15 +58,19 @@ const job = (
     name,
   );
 
-/** All figures of the comparison as text, one space between the words. */
-function figures(pinned: Ran, shown: Ran): string {
+function compared(pinned: Ran, shown: Ran): PinnedComparison {
   const runner = { label: 'x', embedded: true };
   const store = new Store({ state: initialState({ runner, columns: 120, rows: 40, now: 0 }) });
   for (const event of [...job('pinned', pinned), ...job('shown', shown)]) store.dispatch({ type: 'job-event', event });
   expect(store.state.views['shown']?.state).toBe(JobState.ENDED);
   store.dispatch({ type: 'attach', job: 'shown' });
   store.dispatch({ type: 'pin', job: 'pinned' });
-  const groups = figureGroups(pinnedComparison(store.state)!);
+  return pinnedComparison(store.state)!;
+}
+
+/** All figures of the comparison as text, one space between the words. */
+function figures(pinned: Ran, shown: Ran): string {
+  const groups = figureGroups(compared(pinned, shown));
   const lines = plainLines(figureBlocks(groups, { before: 'pinned', after: 'shown' }), PLAIN);
   return lines.join('\n').replace(/ +/g, ' ');
 }
@@ -88,4 +101,32 @@ test.each([
   const text = figures(pinned, { error: 1e-3, conflicts: 2 });
   expect(text.match(new RegExp(`not compared: ${reason}`, 'g'))).toHaveLength(3);
   expect(text).not.toMatch(/change|[-+]\d+(\.\d+)? (%|points)/);
+});
+
+test('estimates are compared, with the error of their ratio', () => {
+  expect(figures({ estimate: 20.6 }, { estimate: 27.79 })).toMatch(
+    /Estimated time at 1x2x64x64, by a model, not measured\s+the ratio of two builds is 8 % off on average\n.*change\n.*hot on NVIDIA H200 20.60 us 27.79 us \+34.9 %/,
+  );
+  expect(estimatesText(compared({ estimate: 20.6 }, { estimate: 27.79 }))).toBe(
+    'Estimated hot at 1x2x64x64 on NVIDIA H200: 20.60 us pinned, 27.79 us shown, +35 %; by a model, and the ratio of two builds is 8 % off on average.',
+  );
+});
+
+test('two jobs without estimates say why there are none', () => {
+  const missing = 'the model covers only the NVIDIA H200, and this build is for sm_89';
+  const texts = [
+    compared({ estimate: missing }, { estimate: missing }),
+    compared({ estimate: missing }, { estimate: 27.79 }),
+    compared({}, { estimate: 27.79 }),
+    compared({}, {}),
+  ].map(estimatesText);
+  expect(texts).toEqual([
+    `No estimates to compare: ${missing}.`,
+    `No estimates to compare: the pinned job has none: ${missing}.`,
+    'No estimates to compare: the pinned job has no profile.',
+    '',
+  ]);
+  expect(figures({ estimate: missing }, { estimate: 1 }).replaceAll(/\s+/g, ' ')).toContain(
+    `not compared: the pinned job has none: ${missing}`,
+  );
 });

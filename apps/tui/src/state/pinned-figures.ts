@@ -22,10 +22,71 @@ export function figureGroups(comparison: PinnedComparison): FigureGroup[] {
       ...group(LATENCY, latencyFigures(comparison)),
       missing: comparison.pairs.length > 0 ? { notCompared: differ ?? EMULATOR_TIMES } : missingOf(comparison, 'times'),
     },
+    ...estimateGroup(comparison, group),
     group('Build', buildFigures(comparison)),
     group('Correctness', errorFigures(comparison), inputsDiffer(comparison)),
     group(`Hardware counters${placeText(comparison)}`, counterFigures(comparison), launchesDiffer(comparison)),
   ];
+}
+
+type NewGroup = (title: string, figures: readonly PairedFigure[], notCompared?: string) => FigureGroup;
+
+/** A model's word on the time of both builds; empty if neither job asked the model. */
+function estimateGroup(comparison: PinnedComparison, group: NewGroup): FigureGroup[] {
+  const estimates = estimatesOf(comparison);
+  if (estimates === undefined) return [];
+  const title = `Estimated time${placeText(comparison)}, by a model, not measured`;
+  if (typeof estimates === 'string') return [{ ...group(title, []), missing: { notCompared: estimates } }];
+  const { device, beforeUs, afterUs } = estimates;
+  const figure: PairedFigure = {
+    name: `hot on ${device}`,
+    before: beforeUs,
+    after: afterUs,
+    format: (value) => formatMicroseconds(value, beforeUs),
+    better: 'less',
+  };
+  return [{ ...group(title, [figure], launchesDiffer(comparison)), remark: estimates.error }];
+}
+
+interface Estimates {
+  readonly device: string;
+  readonly beforeUs: number;
+  readonly afterUs: number;
+  /** Text such as "the ratio of two builds is 8 % off on average". */
+  readonly error: string;
+}
+
+/** The estimates of both jobs, or why there are none to compare; undefined if neither job asked the model. */
+function estimatesOf({ pinned, shown }: Pick<PinnedComparison, 'pinned' | 'shown'>): Estimates | string | undefined {
+  const [before, after] = [pinned, shown].map(({ variant: { profile } }) => profile?.estimate);
+  if (before === undefined && after === undefined) return undefined;
+  if (before === undefined) return 'the pinned job has no profile';
+  if (after === undefined) return 'the shown job has no profile';
+  if (before.missing !== undefined && before.missing === after.missing) return before.missing;
+  if (before.missing !== undefined) return `the pinned job has none: ${before.missing}`;
+  if (after.missing !== undefined) return `the shown job has none: ${after.missing}`;
+  return {
+    device: after.device,
+    beforeUs: before.latencyUs,
+    afterUs: after.latencyUs,
+    error: `the ratio of two builds is ${after.ratioErrorPercent.toFixed(0)} % off on average`,
+  };
+}
+
+/**
+ * What the model says about two jobs that have no GPU times to compare, or why it says nothing; empty if neither job
+ * asked it.
+ */
+export function estimatesText(comparison: PinnedComparison): string {
+  const estimates = estimatesOf(comparison);
+  if (estimates === undefined) return '';
+  if (typeof estimates === 'string') return `No estimates to compare: ${estimates}.`;
+  const { device, beforeUs, afterUs, error } = estimates;
+  const differ = problemsDiffer(comparison) ?? launchesDiffer(comparison);
+  const both = `${formatMicroseconds(beforeUs)} pinned, ${formatMicroseconds(afterUs, beforeUs)} shown`;
+  if (differ !== undefined) return `Estimates hot on ${device}: ${both}, not compared: ${differ}.`;
+  const change = ((afterUs - beforeUs) / beforeUs) * 100;
+  return `Estimated hot${placeText(comparison)} on ${device}: ${both}, ${change > 0 ? '+' : ''}${change.toFixed(0)} %; by a model, and ${error}.`;
 }
 
 /** Which of two jobs was not measured; 'common' if both were, but nothing of one in the other. */

@@ -34,6 +34,8 @@ export interface FigureGroup {
   readonly missing: Missing | { readonly notCompared: string };
   /** The reason why the two jobs' figures are shown without their change. */
   readonly notCompared?: string | undefined;
+  /** A remark on the figures where they are compared. */
+  readonly remark?: string;
 }
 
 /** Says that the figures of two jobs are side by side only; `differ` is the reason. */
@@ -123,7 +125,7 @@ function missingText(missing: FigureGroup['missing'], { before, after }: Sides):
 
 /** Every group under its title. */
 export const figureBlocks = (groups: readonly FigureGroup[], sides: Sides): Block[] =>
-  groups.flatMap(({ title, figures, missing, notCompared }): Block[] => {
+  groups.flatMap(({ title, figures, missing, notCompared, remark }): Block[] => {
     if (figures.length === 0) return [heading(title), notice(missingText(missing, sides), 'dim')];
     const hasUnits = figures.some(({ unit }) => unit !== undefined);
     const columns = [
@@ -131,5 +133,5 @@ export const figureBlocks = (groups: readonly FigureGroup[], sides: Sides): Bloc
       ...(notCompared === undefined ? [CHANGE_COLUMN] : []),
       ...(hasUnits ? [UNIT_COLUMN] : []),
     ];
-    return [heading(title, notCompared && `not compared: ${notCompared}`), tableOf(columns, figures)];
+    return [heading(title, notCompared ? `not compared: ${notCompared}` : remark), tableOf(columns, figures)];
   });

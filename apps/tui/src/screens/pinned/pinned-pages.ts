@@ -23,7 +23,7 @@ import { attachedJob, variantsOf } from '../../state/selectors.ts';
 import { JobState } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { noteText } from '../../state/decision.ts';
-import { figureGroups, missingOf, pairedTime } from '../../state/pinned-figures.ts';
+import { estimatesText, figureGroups, missingOf, pairedTime } from '../../state/pinned-figures.ts';
 import { histogramData } from '../../present/cells/histogram.ts';
 import { upperList } from '../pane/list.ts';
 import { sourceDiffRows } from './source-diff.ts';
@@ -148,7 +148,10 @@ function latencyPage(state: AppState, comparison: PinnedComparison, { width, hei
   const { pairs } = comparison;
   if (pairs.length === 0)
     return {
-      body: wrapRows(`${untimedText(comparison)} d shows the other differences.`, width, { role: 'dim' }),
+      body: [
+        ...wrapRows(`${untimedText(comparison)} d shows the other differences.`, width, { role: 'dim' }),
+        ...estimateRows(comparison, width),
+      ],
     };
   const selected = Math.min(state.ui.selected.latency, pairs.length - 1);
   const rows = upperList(timeColumns(SIDES), pairs.map(pairedTime), {
@@ -159,7 +162,9 @@ function latencyPage(state: AppState, comparison: PinnedComparison, { width, hei
     focused: state.ui.view === 'latency',
   });
   const chosen = pairs[selected];
-  const room = height - rows.length - 2;
+  const simulated = chosen !== undefined && (chosen.pinned.simulated || chosen.shown.simulated);
+  const estimated = simulated ? estimateRows(comparison, width) : [];
+  const room = height - rows.length - 2 - estimated.length;
   return {
     remark: `${positionRemark(selected, pairs.length, 'measurement')}, d: figures, source`,
     body: [
@@ -167,9 +172,15 @@ function latencyPage(state: AppState, comparison: PinnedComparison, { width, hei
       [run('─'.repeat(width), 'border')],
       ...(chosen === undefined
         ? []
-        : [verdictRow(chosen), ...(room < 5 ? [] : distributions(chosen, { width, height: room }))]),
+        : [verdictRow(chosen), ...estimated, ...(room < 5 ? [] : distributions(chosen, { width, height: room }))]),
     ],
   };
+}
+
+/** The estimates of both jobs, which stand in for GPU times. */
+function estimateRows(comparison: PinnedComparison, width: number): Row[] {
+  const text = estimatesText(comparison);
+  return text === '' ? [] : wrapRows(text, width, { hang: 2 });
 }
 
 /** Why the two jobs have no times to compare. */
