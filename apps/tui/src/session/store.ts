@@ -7,7 +7,7 @@ import { LogBuffer } from '../state/log-buffer.ts';
 import { OWN_SOURCE, logLinesOf, type LogLine } from '../present/sections/event-lines.ts';
 import type { JobView } from '../state/job-view.ts';
 import { LogSearch, type Snapshot } from '../state/log-search.ts';
-import { Outcome, type JobEvent } from '@flashcore/shared/contract';
+import { JobState, Outcome, type JobEvent } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 
 /** Data from a runner is drawn 20 times a second, because nobody can read a log faster. */
@@ -31,6 +31,29 @@ const FROM_RUNNER: ReadonlySet<Action['type']> = new Set<Action['type']>([
   'kernels',
   'tick',
 ]);
+
+/** Ages such as "12 s ago" move on this often while nothing runs. */
+const STILL_MS = 10_000;
+
+/**
+ * True if the tick of the clock from `before` to `after` changes nothing that anyone waits for. Computing a screen that
+ * looks the same would be most of what an idle fa-tui does.
+ */
+function isStill(before: AppState, after: AppState): boolean {
+  const { jobs, ui, connection, notice, restart } = after;
+  const isOpen = jobs.some(({ state }) => state !== JobState.ENDED);
+  const shown = entryOf(after.views, after.attached ?? '');
+  const isShownOpen = shown !== undefined && shown.state !== JobState.ENDED;
+  return (
+    !isOpen &&
+    !isShownOpen &&
+    connection === 'connected' &&
+    ui.view !== 'host' &&
+    notice === before.notice &&
+    restart === before.restart &&
+    Math.floor(before.now / STILL_MS) === Math.floor(after.now / STILL_MS)
+  );
+}
 
 interface StoreOptions {
   readonly state: AppState;
@@ -104,6 +127,7 @@ export class Store {
     if (action.type === 'job-event' && isFailedCompile(action.event)) this.#showFirstError(action.event.job);
     if (this.#state.ui.log.query !== before.ui.log.query || this.#state.attached !== before.attached)
       this.#startSearch();
+    if (action.type === 'tick' && isStill(before, this.#state)) return;
     if (this.#state !== before) this.#schedule(FROM_RUNNER.has(action.type) ? this.#frameMs() : KEY_FRAME_MS);
   };
 

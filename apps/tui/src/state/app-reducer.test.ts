@@ -23,6 +23,7 @@ import {
   WATCH_LABEL,
   itemCount,
   jobsOf,
+  kernelsOf,
   hiddenText,
   historyOf,
   lastExperiments,
@@ -185,6 +186,27 @@ test('a filter prefers names to summaries, and the cursor goes to the first row 
     [['other', 's2', 's3'], 2],
     [['other'], 0],
   ]);
+});
+
+test('the filter of view 7 prefers names and titles to lessons, which rows do not show', () => {
+  const kernels = [
+    create(KernelSchema, { kernelId: 'one_s2', title: 'a title', lesson: 'the first lesson' }),
+    create(KernelSchema, { kernelId: 'two', title: 'another', lesson: 'what s2 does with tma' }),
+  ];
+  const state = after({ type: 'kernels', kernels }, { type: 'show', view: 'kernels' });
+  const listed = (text: string): string[] =>
+    kernelsOf(reduce(state, { type: 'list-filter', list: 'kernels', text })).map(({ kernelId }) => kernelId);
+  expect([listed('s2'), listed('tma'), listed('title')]).toEqual([['one_s2'], ['two'], ['one_s2']]);
+});
+
+test('reading a list of jobs that has not changed changes nothing', () => {
+  const job = create(JobSchema, { name: 'jobs/1', state: JobState.RUNNING, startTime: { seconds: 5n } });
+  const state = after({ type: 'jobs', jobs: [job] });
+  const read = (more: Partial<typeof job> = {}): AppState =>
+    reduce(state, { type: 'jobs', jobs: [create(JobSchema, { ...job, ...more })] });
+  expect(read()).toBe(state);
+  expect(read({ state: JobState.ENDED }).jobs[0]?.state).toBe(JobState.ENDED);
+  expect(read({ queuePosition: 3 }).jobs[0]?.queuePosition).toBe(3);
 });
 
 test('the history hides a superseded save even if only a verification followed it, and the titles count what is hidden', () => {

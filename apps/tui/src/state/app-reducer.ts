@@ -3,7 +3,7 @@ import type { Action } from './actions.ts';
 import { VIEWS, type AppState, type FilteredList, type UiState, type WatchedFolder } from './app-state.ts';
 import { jobViewOf, type JobView } from './job-view.ts';
 import { reduceJob, withoutEventsBefore } from './job-reducer.ts';
-import { JobKind, JobState, Outcome, type JobEvent, type Host } from '@flashcore/shared/contract';
+import { JobKind, JobState, Outcome, type Host, type Job, type JobEvent } from '@flashcore/shared/contract';
 import {
   attachedJob,
   caseShown,
@@ -222,13 +222,11 @@ const MOST_READINGS = 60;
 function withReadings(before: AppState['readings'], { devices }: Host): AppState['readings'] {
   const fresh = devices.flatMap(({ deviceId, reading }) => {
     const known = entryOf(before, deviceId) ?? [];
-    const isNew = reading?.time !== undefined && !isSame(reading.time, known.at(-1)?.time);
+    const isNew = reading?.time !== undefined && !isSameTime(reading.time, known.at(-1)?.time);
     return isNew ? [[deviceId, [...known, reading].slice(-MOST_READINGS)] as const] : [];
   });
   return fresh.length === 0 ? before : { ...before, ...Object.fromEntries(fresh) };
 }
-
-const isSame = (a: Timestamp, b: Timestamp | undefined): boolean => a.seconds === b?.seconds && a.nanos === b.nanos;
 
 function withEvent(before: AppState, event: JobEvent): AppState {
   const isOver = event.payload.case === 'finished' && before.notice?.about === 'cancel';
@@ -334,18 +332,43 @@ const withUi = (state: AppState, change: Partial<UiState>): AppState => ({ ...st
  * Keeps the cursor on its job while jobs start, end and appear above it. While another view has the focus, the cursor
  * follows the shown job.
  */
-function withJobs(before: AppState, jobs: AppState['jobs']): AppState {
+function withJobs(before: AppState, read: AppState['jobs']): AppState {
+  const jobs = isSameList(before.jobs, read) ? before.jobs : read;
   const interrupted = interruptedIn(before.jobs, jobs);
   const state = withListedEnd(
     interrupted.length === 0 ? before : { ...before, interrupted: [...before.interrupted, ...interrupted] },
     jobs,
   );
-  if (state.ui.jobList !== 'jobs') return clampSelections({ ...state, jobs });
+  const isSame = jobs === before.jobs;
+  if (state.ui.jobList !== 'jobs') return isSame ? state : clampSelections({ ...state, jobs });
   const wanted = state.ui.view === 'jobs' ? selectedJobName(state) : state.attached;
   const next = { ...state, jobs };
-  const place = jobsOf(next).findIndex(({ name }) => name === wanted);
-  return clampSelections(withUi(next, { selected: { ...state.ui.selected, jobs: Math.max(0, place) } }));
+  const place = Math.max(
+    0,
+    jobsOf(next).findIndex(({ name }) => name === wanted),
+  );
+  if (isSame && place === state.ui.selected.jobs) return state;
+  return clampSelections(withUi(next, { selected: { ...state.ui.selected, jobs: place } }));
 }
+
+/** Whether nothing has changed since the list was last read, as in most reads of it. */
+const isSameList = (before: AppState['jobs'], jobs: AppState['jobs']): boolean =>
+  before.length === jobs.length && jobs.every((job, index) => isSameJob(job, before[index]));
+
+/** The other fields of a job never change. */
+const isSameJob = (job: Job, before: Job | undefined): boolean =>
+  before !== undefined &&
+  job.name === before.name &&
+  job.state === before.state &&
+  job.outcome === before.outcome &&
+  job.summary === before.summary &&
+  job.queuePosition === before.queuePosition &&
+  job.lastSequence === before.lastSequence &&
+  isSameTime(job.startTime, before.startTime) &&
+  isSameTime(job.endTime, before.endTime);
+
+const isSameTime = (a: Timestamp | undefined, b: Timestamp | undefined): boolean =>
+  a?.seconds === b?.seconds && a?.nanos === b?.nanos;
 
 /** Marks the shown job as ended if the list says so, even if its log is still being read. */
 function withListedEnd(state: AppState, jobs: AppState['jobs']): AppState {

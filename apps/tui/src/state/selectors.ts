@@ -296,6 +296,22 @@ const KERNEL_ORDERS: Record<Exclude<KernelSort, 'ladder' | 'name'>, Compare> = {
 const lastSummary = (experiment: ExperimentSummary | undefined): string =>
   experiment?.job === undefined ? '' : searchedSummary(experiment.job);
 
+interface KernelFilter {
+  readonly filter: string;
+  readonly last: ReturnType<typeof lastExperiments>;
+}
+
+/** Kernels that match by name or title; if there are none, those whose lessons or last summaries match. */
+function filteredKernels(kernels: readonly ListedKernel[], { filter, last }: KernelFilter): readonly ListedKernel[] {
+  const names = ({ kernelId, folder = '', title }: ListedKernel): string => `${kernelId} ${folder} ${title}`;
+  const named = kernels.filter((kernel) => matches(names(kernel), filter));
+  return named.length > 0
+    ? named
+    : kernels.filter((kernel) =>
+        matches(`${names(kernel)} ${kernel.lesson} ${lastSummary(last.get(kernel.kernelId))}`, filter),
+      );
+}
+
 /** The kernels that view 7 lists, in the user's order. */
 export function kernelsOf({
   kernels,
@@ -303,10 +319,7 @@ export function kernelsOf({
   ui,
 }: Pick<AppState, 'kernels' | 'experiments' | 'ui'>): readonly ListedKernel[] {
   const last = lastExperiments(experiments);
-  const text = ({ kernelId, folder = '', title, lesson }: ListedKernel): string =>
-    `${kernelId} ${folder} ${title} ${lesson} ${lastSummary(last.get(kernelId))}`;
-  const listed =
-    ui.filters.kernels === '' ? kernels : kernels.filter((kernel) => matches(text(kernel), ui.filters.kernels));
+  const listed = ui.filters.kernels === '' ? kernels : filteredKernels(kernels, { filter: ui.filters.kernels, last });
   if (ui.kernelSort === 'ladder') return listed;
   if (ui.kernelSort === 'name') return listed.toSorted((a, b) => a.kernelId.localeCompare(b.kernelId));
   const order = KERNEL_ORDERS[ui.kernelSort];
