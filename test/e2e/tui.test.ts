@@ -139,6 +139,42 @@ if (ALL_TESTS)
     }
   }, 120_000);
 
+test('/ searches the log and filters the kernels, and a filter that is typed again replaces the one before', async () => {
+  const terminal = openScreen(home);
+  // The details of a kernel may name another one, so its row is known by the verdict, which is "-" before a run.
+  const isListed = (kernel: string): boolean =>
+    terminal.lines().some((line) => new RegExp(`flashcore_${kernel} +- `).test(line));
+  try {
+    await terminal.waitFor(/1 Run {2}fa_v1_baseline/);
+    terminal.type('/');
+    await terminal.waitFor(/\n \/█/);
+    terminal.type('spills');
+    await terminal.waitFor(/\n \/spills█/);
+    terminal.type('\r');
+    await terminal.waitFor(/\/spills\/ \d+\/\d+ hits/);
+    terminal.type('7');
+    await terminal.waitFor(/flashcore_v6[^]*flashcore_v7/);
+    for (const [typed, hidden] of [
+      ['v6', 'v7'],
+      ['v7', 'v6'],
+    ] as const) {
+      terminal.type('/');
+      await terminal.waitFor(/\n \/.*█/);
+      terminal.type(typed);
+      // The list follows the typing, before Enter.
+      await until(() => isListed(typed) && !isListed(hidden));
+      terminal.type('\r');
+      await terminal.waitFor(new RegExp(`only "${typed}"`));
+    }
+    terminal.type('\u001b');
+    await until(() => isListed('v6') && isListed('v7'));
+    terminal.type('q');
+    expect(await terminal.exit).toBe(0);
+  } finally {
+    terminal.kill('SIGKILL');
+  }
+}, 60_000);
+
 test('fa-tui says that the terminal is too small', async () => {
   const terminal = openScreen(home, { columns: 50, rows: 12 });
   try {
