@@ -56,3 +56,28 @@ test('a large error on large values is shown with its share of the limit, if the
   expect(report(0.032)).toMatch(/largest error +of limit[^]*✓ pass +7\.98 +3\.2 %/);
   expect(report()).not.toContain('of limit');
 });
+
+test('of many inputs, the few that the kernel is right on are named', () => {
+  const wrongOn = (passing: readonly string[], all: readonly string[]): string => {
+    const result = create(VerifyResultSchema, {
+      probes: [
+        {
+          shape: parseShape('1x2x333x64'),
+          elements: 64n,
+          verdict: Verdict.FAIL,
+          inputs: all.map((distribution) => ({
+            distribution,
+            verdict: passing.includes(distribution) ? Verdict.PASS : Verdict.FAIL,
+          })),
+        },
+      ],
+    });
+    return caseFacts(result.probes[0]!)[0]!.value;
+  };
+  const six = ['offset', 'max_last', 'max_first', 'one_key', 'zeros', 'repeated'];
+  expect([wrongOn(['zeros'], six), wrongOn([], six), wrongOn(six.slice(2), six)]).toEqual([
+    'all 6 inputs but zeros',
+    'all 6 inputs',
+    'offset, max_last',
+  ]);
+});

@@ -106,11 +106,16 @@ export function caseRemark({ inputs, drawn }: Pick<CaseResult, 'inputs' | 'drawn
   return inputs.length > 0 ? 'probe' : '';
 }
 
-const wrongInputs = ({ inputs }: CaseResult): string =>
-  inputs
-    .filter(({ verdict }) => verdict === Verdict.FAIL)
-    .map(({ distribution }) => distribution)
-    .join(', ');
+/** The inputs that a probe is wrong on, or the fewer ones that it is not wrong on; these hide the mistake. */
+function wrongInputs({ inputs }: CaseResult): string {
+  const named = (isWrong: boolean): string[] =>
+    inputs.filter(({ verdict }) => (verdict === Verdict.FAIL) === isWrong).map(({ distribution }) => distribution);
+  const [wrong, right] = [named(true), named(false)];
+  if (wrong.length === 0) return `none of ${inputs.length} inputs`;
+  if (wrong.length <= FEW_INPUTS || right.length >= wrong.length) return wrong.join(', ');
+  return `all ${inputs.length} inputs${right.length === 0 ? '' : ` but ${right.join(', ')}`}`;
+}
+const FEW_INPUTS = 3;
 
 const resultColumns = (results: readonly CaseResult[]): readonly Column<CaseResult>[] => [
   ...caseColumns(results, { shape: ({ shape }) => shape, remark: caseRemark }),
@@ -157,9 +162,7 @@ export function caseFacts(result: CaseResult, seeds = result.seeds): Fact[] {
   if (result.elements === 0n) return [];
   const deterministic = result.deterministic ? 'yes' : 'no';
   return [
-    ...(result.inputs.length > 0
-      ? [fact('wrong on', wrongInputs(result) || `none of ${result.inputs.length} inputs`)]
-      : []),
+    ...(result.inputs.length > 0 ? [fact('wrong on', wrongInputs(result))] : []),
     ...(result.output === '' ? [] : [fact('output', result.output)]),
     fact('Inf', formatCount(result.infCount), result.infCount > 0n ? 'bad' : undefined),
     fact('unwritten', formatCount(result.unwrittenCount), result.unwrittenCount > 0n ? 'bad' : undefined),
