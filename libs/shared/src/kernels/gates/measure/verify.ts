@@ -183,10 +183,6 @@ const failedProbes = (result: VerifyResult | undefined): CaseResult[] =>
 
 const describeFailure = ({ shape, reason }: CaseResult) => `${formatShape(shape!)}${reason ? ` (${reason})` : ''}`;
 
-/** Says how failed probes enter the share, for example "and 2 failed probes, which count as cases: 5 of 9". */
-const failedProbesText = (probes: number, of: string): string =>
-  of === '' ? plural(probes, 'failed probe') : `and ${plural(probes, 'failed probe')}, counted as cases: ${of}`;
-
 /**
  * `probes` of the `cases` are failed probes. The text counts them separately, because "cases" never includes probes in
  * any other count.
@@ -195,9 +191,12 @@ function shareOf(passed: CaseResult[], cases: CaseResult[], probes = 0): { value
   const failed = cases.find((each) => !passed.includes(each));
   const seeds = Math.min(...cases.map((each) => each.seeds));
   const judged = cases.length - probes;
+  const alsoFailed = plural(probes, 'failed probe');
   const counts = [
-    ...(judged > 0 ? [`${passed.length} of ${judged} cases`] : []),
-    ...(probes > 0 ? [failedProbesText(probes, judged > 0 ? `${passed.length} of ${cases.length}` : '')] : []),
+    ...(judged > 0 ? [`${passed.length} of ${judged} cases${probes > 0 ? ' pass' : ''}`] : []),
+    ...(probes > 0
+      ? [judged > 0 ? `and ${alsoFailed} ${probes === 1 ? 'counts' : 'count'} as failed` : alsoFailed]
+      : []),
     ...(seeds > 0 ? [`${plural(seeds, 'seed')} each`] : []),
   ];
   return {
