@@ -309,7 +309,7 @@ test('gates are shown with their targets from the start, and change as data arri
   expect(building).toMatch(/○ p50 cold 2x8x512x64 + < 25 us/);
   const verifying = await screenAt('verifying', 120, 40);
   expect(verifying).toMatch(/✓ registers\/thread +61 <= 64/);
-  expect(verifying).toMatch(/⚠ CTAs\/SM +3, >=4/);
+  expect(verifying).toMatch(/⚠ CTAs\/SM +3 < 4/);
   expect(verifying).toMatch(/● parity +4\/7 cases so far/);
   const benchmarking = await screenAt('benchmarking', 120, 40);
   expect(benchmarking).toMatch(/● p50 cold/);

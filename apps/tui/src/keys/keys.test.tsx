@@ -1108,7 +1108,7 @@ test('the key t in view 7 shows the problems; Enter opens a definition, and Ente
   expect(await terminal.screen()).toMatch(/▸ my_norm +rows N groups .* 4 +1 /);
   await terminal.press(raw('enter'));
   expect(await terminal.screen()).toMatch(/7 Problem my_norm [^]*groups +1 +groups of columns[^]*G +in +\[rows, N\]/);
-  expect(await terminal.screen()).toMatch(/The list of kernels has my_norm_v1 once a run of it was started/);
+  expect(await terminal.screen()).toMatch(/Not run yet, so not among the kernels: my_norm_v1/);
   // The only kernel of the problem is in a folder that this session does not read.
   await terminal.press(raw('enter'));
   expect(terminal.store.state.ui.overlay).toBeUndefined();

@@ -396,7 +396,7 @@ function payloads(): PayloadInit[] {
       case: 'finished',
       value: {
         outcome: Outcome.WRONG_RESULT,
-        summary: 'flashcore_v6 USE_WMMA=1: 6 of 7 cases pass; the fallback USE_WMMA=0 was run beside it',
+        summary: 'flashcore_v6 USE_WMMA=1: 6 of 7 cases pass; the fallback USE_WMMA=0 ran too',
         result: { deviceSeconds: 9.2, variants: [] },
       },
     },

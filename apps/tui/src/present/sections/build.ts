@@ -60,10 +60,19 @@ export const ENTRY_COLUMNS: readonly Column<EntryResources>[] = [
 
 const MOST_DIAGNOSTICS = 20;
 
+/** A look-up that takes longer waited for the compilers, because the build had been started for another job. */
+const LOOKED_UP_IN_S = 3;
+
+/** Says where a build that compiles came from, and the time that the job spent on it. */
+export function builtText({ cacheHit, seconds }: Pick<BuildResult, 'cacheHit' | 'seconds'>): string {
+  const took = formatSeconds(seconds);
+  if (!cacheHit) return `built in ${took}`;
+  return seconds < LOOKED_UP_IN_S ? `from the cache in ${took}` : `waited ${took} for a build that was under way`;
+}
+
 export function buildBlocks(build: BuildResult): Block[] {
-  const succeeded = build.cacheHit ? 'cached' : 'compiled';
   return [
-    heading('Build', `${build.succeeded ? succeeded : 'does not compile'}, ${formatSeconds(build.seconds)}`),
+    heading('Build', build.succeeded ? builtText(build) : `does not compile, ${formatSeconds(build.seconds)}`),
     { kind: 'facts', facts: [...build.runs.map(runFact), ...ptxasFacts(build)] },
     ...(build.entries.length === 0 ? [] : [tableOf(ENTRY_COLUMNS, build.entries)]),
     ...diagnosticBlocks(build.diagnostics),
@@ -75,7 +84,7 @@ export function buildBlocks(build: BuildResult): Block[] {
 
 function runFact({ compiler, version, target, seconds, cacheHit, exitCode, parts }: CompilerRun): Fact {
   const took = `${formatSeconds(seconds)}${inParts(parts)}`;
-  const how = cacheHit ? `cached (first took ${took})` : took;
+  const how = cacheHit ? `from the cache (compiling took ${took})` : took;
   return fact(compiler, `${version} for ${target}, ${how}${exitCode === 0 ? '' : `, exit status ${exitCode}`}`);
 }
 

@@ -10,9 +10,10 @@ import {
   type JobEvent,
   type PhaseStarted,
 } from '@flashcore/shared/contract';
+import { builtText } from './build.ts';
 import { sdpaLine } from './sdpa-alone.ts';
 import { knowsPercentile } from '@flashcore/shared/statistics';
-import { counted, formatError, formatMicroseconds, formatSeconds } from '../numbers.ts';
+import { counted, formatError, formatMicroseconds } from '../numbers.ts';
 import { sanitize, frameLines } from '../cells/cell-text.ts';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import {
@@ -108,12 +109,10 @@ function describe({ payload }: JobEvent): Described[] {
       return [{ text: `${check}: ${VERDICT_MARKS[verdict].word}, ${detail}`, tone: verdictTone(verdict) }];
     }
     case 'buildResult': {
-      const { succeeded, cacheHit, seconds } = payload.value;
+      const { succeeded } = payload.value;
       return [
         {
-          text: succeeded
-            ? `${cacheHit ? 'from the cache, ' : ''}built in ${formatSeconds(seconds)}`
-            : 'does not compile',
+          text: succeeded ? builtText(payload.value) : 'does not compile',
           tone: succeeded ? 'routine' : 'bad',
         },
       ];

@@ -3,6 +3,7 @@
  * arrives.
  */
 import { Verdict, type GateResult } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import { notice } from '../../present/blocks.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import { cutWords, padCells, takeCells, wrapCells } from '../../present/cells/cell-text.ts';
@@ -158,18 +159,22 @@ function gateRows(
   ];
 }
 
+/** What is true of a value that misses its target. */
+const MISSED: Record<string, string> = { '<=': '>', '<': '>=', '>=': '<', '>': '<=' };
+
 /**
- * Text such as "61 <= 64" or, because that would be untrue of a gate that failed, "72, <=64". For a gate that requires
- * one exact value: the value if it passed, otherwise "85.7, not 100 %" or, if 0 is required, the amount, such as "128
- * B".
+ * Text such as "61 <= 64" or, of a gate that failed, "72 > 64". For a gate that requires one exact value: the value if
+ * it passed, otherwise "85.7, not 100 %" or, if 0 is required, the amount, such as "128 B".
  */
 function figureText(
   { comparison, verdict, target: limit, unit, value: told }: GateResult,
   value: string,
   target: string,
 ): string {
-  if (comparison !== '==')
-    return verdict === Verdict.FAIL ? `${value}, ${target.replace(' ', '')}` : `${value} ${target}`.trim();
+  if (comparison !== '==') {
+    const missed = verdict === Verdict.FAIL ? entryOf(MISSED, comparison) : undefined;
+    return `${value} ${missed === undefined ? target : target.replace(comparison, missed)}`.trim();
+  }
   const wanted = target.replace(/^= /, '');
   // "5/7 cases = 100 %" would be false, and the count says already that more are to come.
   if (verdict === Verdict.UNSPECIFIED && value !== '') return value;

@@ -26,7 +26,7 @@ function textOf(subject: Subject, kind: JobKind, phase: Phase, ended?: Outcome, 
 
 test('the quick check of a watched save says that the experiment follows by itself', () => {
   const watching = { folder: '/k', job: NAME };
-  expect(textOf('gates', JobKind.VERIFY, Phase.VERIFY)).toMatch(/7, then Enter, runs the whole experiment/);
+  expect(textOf('gates', JobKind.VERIFY, Phase.VERIFY)).toMatch(/Enter in 7 runs all phases/);
   expect(textOf('gates', JobKind.VERIFY, Phase.VERIFY, undefined, { watching })).toBe(
     'The quick check of a save does not evaluate gates; if it passes, the whole experiment follows.',
   );

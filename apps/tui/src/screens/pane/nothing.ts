@@ -28,7 +28,7 @@ const WORDS: Record<Subject, Words> = {
     kinds: [VERIFY, EXPERIMENT, TUNE],
     other: 'does not verify',
     pending: 'Cases run after the build.',
-    pendingIn: { [TUNE]: 'Each variant is verified before it is timed; 3 shows which are correct.' },
+    pendingIn: { [TUNE]: 'Each variant is verified before it is timed: see 3.' },
     before: 'before any case ended',
   },
   latency: {
@@ -98,7 +98,7 @@ export function nothingText(state: AppState, subject: Subject): string {
   if (!words.kinds.includes(job.kind) && state.watching?.job === job.name && job.kind === VERIFY)
     return `The quick check of a save ${words.other}; if it passes, the whole experiment follows.`;
   if (!words.kinds.includes(job.kind))
-    return `A ${KIND_WORDS[job.kind]} job ${words.other}: 7, then Enter, runs the whole experiment.`;
+    return `A ${KIND_WORDS[job.kind]} job ${words.other}; Enter in 7 runs all phases.`;
   if (job.state !== JobState.ENDED && shownVariant(state)?.build?.succeeded === false)
     return `The build failed ${words.before}.`;
   if (subject === 'correct' && waitsSince(job, state.now) !== undefined)

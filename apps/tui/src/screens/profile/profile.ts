@@ -200,11 +200,13 @@ interface LinesHead {
   readonly width: number;
 }
 
-/** The remark is left out where it does not fit. */
+/** The remark is left out where it does not fit, and then the key H, which the bar has too. */
 function linesHead(title: string, { sort, by, remark, width }: LinesHead): Row {
-  const head: Row = [run(title, 'title'), run(`  by ${sort}, s sorts, H most ${by}`, 'key')];
+  const name = run(title, 'title');
+  const head: Row = [name, run(`  by ${sort}, s sorts, H most ${by}`, 'key')];
+  const short: Row = [name, run(`  by ${sort}, s sorts`, 'key')];
   const whole: Row = [...head, run(`  ${remark}`, 'dim')];
-  return rowWidth(whole) <= width ? whole : head;
+  return [whole, head, short].find((row) => rowWidth(row) <= width) ?? short;
 }
 
 /** The column of line numbers, with a mark at the hottest line. */

@@ -161,7 +161,8 @@ export function jobRow(job: JobView, now: number, width: number, about?: string)
 }
 
 function aboutRuns(job: JobView, now: number, about = summaryText(job) || (job.error?.message ?? '')): Row {
-  if (job.state === JobState.ENDED && about !== '') return [run(about.replaceAll('\n', ' '))];
+  // The phase that happened to be the last one says nothing about how the job ended.
+  if (job.state === JobState.ENDED) return about === '' ? [] : [run(about.replaceAll('\n', ' '))];
   const phase = job.phases.at(-1);
   return phase === undefined ? [] : [...phaseRuns(phase, job, now), ...waitRuns(job, now)];
 }

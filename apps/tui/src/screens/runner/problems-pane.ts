@@ -65,7 +65,7 @@ export function problemsPane(state: AppState, { width, height }: Size): PaneCont
       remark: `${position}, Enter opens the form of a kernel, Esc the list`,
       body: definition({ width, height }),
     };
-  const remark = `${position}${ui.filters.problems === '' ? '' : `, only "${ui.filters.problems}"`}${notListedText(state)}, Enter enlarges it`;
+  const remark = `${position}${ui.filters.problems === '' ? '' : `, only "${ui.filters.problems}"`}${notListedText(state)}, Enter opens it`;
   const look = { selected, focused: ui.view === 'kernels' };
   if (width >= SIDE_BY_SIDE) {
     const leftWidth = Math.floor(width * 0.55);
@@ -92,7 +92,7 @@ export function problemsPane(state: AppState, { width, height }: Size): PaneCont
 function notListedText(state: AppState): string {
   const listed = new Set(state.kernels.map(({ kernelId }) => kernelId));
   const others = (state.problems ?? []).flatMap(({ kernels }) => kernels).filter(({ id }) => !listed.has(id));
-  return others.length === 0 ? '' : `, ${counted(others.length, 'kernel')} only here`;
+  return others.length === 0 ? '' : `, ${counted(others.length, 'kernel')} not run yet`;
 }
 
 /** The definition, which also says why the list of kernels lacks some of the problem's. */
@@ -100,7 +100,7 @@ function definitionBlocks(state: AppState, chosen: ListedProblem): Block[] {
   const [title, about, ...rest] = problemBlocks(withRunners(state, chosen), championsOf(state, chosen.id));
   const listed = new Set(state.kernels.map(({ kernelId }) => kernelId));
   const others = chosen.kernels.filter(({ id }) => !listed.has(id)).map(({ id }) => id);
-  const why = `The list of kernels has ${others.join(', ')} once a run of ${others.length === 1 ? 'it' : 'them'} was started: Enter opens the form`;
+  const why = `Not run yet, so not among the kernels: ${others.join(', ')}. Enter opens the form`;
   return [title, about, ...(others.length === 0 ? [] : [notice(why, 'dim')]), ...rest].filter(
     (block) => block !== undefined,
   );
