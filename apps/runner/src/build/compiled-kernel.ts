@@ -36,12 +36,11 @@ import type { BuildSpec } from './kernel-units.ts';
 import { stateInCubin, stateInForeignCubin, stateInPtx } from './kept-state.ts';
 import { cubinEntries } from './cubin-source.ts';
 import { cubinParameters, ptxParameters, type EntryParameters } from './entry-parameters.ts';
-import { readPtxEntries, smemExcessOf, type PtxEntry } from './ptx-entries.ts';
+import { hasTensorInstruction, mayUseTensorCores, readPtxEntries, smemExcessOf, type PtxEntry } from './ptx-entries.ts';
 import { parsePtxasReport, parseSmemExcess, type PtxasEntry, type SmemExcess } from './ptxas-report.ts';
 import { sharedBuffers } from './shared-buffers.ts';
 import { digestOf, shownPath, type SnapshotFile } from './source-snapshot.ts';
 import { isMarker, SPELLING_FILE, symbolsOfSpelled } from './spelled-entries.ts';
-import { hasTensorInstruction, mayUseTensorCores } from './tensor-cores.ts';
 import type { Compiler } from './compilers.ts';
 
 export interface KernelBuild {
