@@ -2,7 +2,7 @@ import { COST_FINDINGS, Phase, FlashcoreError } from '@flashcore/shared/contract
 import { problemCase, valuesOf } from '@flashcore/shared/kernels';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
 import { ToolLog } from '../build/tool-log.ts';
-import { whyNotSdpa } from './baselines.ts';
+import { whyNotSdpa } from '../spec/sdpa-spec.ts';
 import { variantMessage } from '../spec/job-spec.ts';
 import { warnOfPlan } from './candidate.ts';
 import {

@@ -6,7 +6,7 @@ import type { Candidate, DeviceImage, SeededInput } from '../../worker/messages/
 import type { CaseReport, VerifyRequest } from '../../worker/messages/verifying.ts';
 import { MAX_COMPARED_ELEMENTS, SdpaParity } from '../sdpa/sdpa-parity.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
-import { whyNotSdpa } from './baselines.ts';
+import { whyNotSdpa } from '../spec/sdpa-spec.ts';
 import { candidateFor, judgementRules } from './candidate.ts';
 import { judge, type CaseRun } from './case-judgement.ts';
 import { inputsOn, type Probe } from './coming-verification.ts';

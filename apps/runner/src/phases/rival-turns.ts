@@ -6,7 +6,7 @@ import type { JudgementRules } from '../../worker/messages/verifying.ts';
 import type { SdpaShape } from '../sdpa/sdpa-shape.ts';
 import type { BenchmarkSpec } from '../spec/job-spec.ts';
 import { makeTemporary } from '../store/temporary.ts';
-import { whyNotSdpa } from './baselines.ts';
+import { whyNotSdpa } from '../spec/sdpa-spec.ts';
 import type { VariantServices } from './job-services.ts';
 import type { LiveSamples } from './live-samples.ts';
 

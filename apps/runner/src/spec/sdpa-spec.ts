@@ -8,6 +8,7 @@ import {
   problemCase,
   valuesOf,
   type Cases,
+  type Problem,
   type TensorDtype,
 } from '@flashcore/shared/kernels';
 import { RIVALS, SDPA_BACKENDS } from '@flashcore/shared/rivals';
@@ -60,6 +61,15 @@ export function planSdpa({ options, settings }: BenchmarkRequest, { devices, cas
     protocol,
     backends: sdpaBackendsOf(settings?.sdpaBackends ?? []),
   };
+}
+
+/** Why PyTorch's SDPA is not measured along with a kernel on this shape; undefined if it is. */
+export function whyNotSdpa(problem: Problem, shape: Shape, dtype: TensorDtype): string | undefined {
+  const isPlain = isPlainAttention(problemCase(problem, valuesOf(shape), dtype));
+  const isNamed = problem.baselines.includes('sdpa');
+  if (isPlain && isNamed) return undefined;
+  const reason = isPlain ? ', whose problem.yaml does not name it in `baselines`' : '';
+  return `SDPA is not called for ${formatShape(shape)} of ${problem.id}${reason}`;
 }
 
 /** Errors: INVALID_REQUEST for formats of 8 bits, which PyTorch's SDPA does not take. */

@@ -1,6 +1,6 @@
 import { installedProblem, parseShape, shapeOf } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
-import { whyNotSdpa } from './baselines.ts';
+import { whyNotSdpa } from './sdpa-spec.ts';
 
 test('SDPA is measured only for plain attention, and only if the problem names it', () => {
   const attention = installedProblem('attention');
