@@ -19,6 +19,8 @@ import { BoxFinder, type IsolationWanted } from '../sandbox/find-box.ts';
 import { noGroups, type ProcessGroups } from '../sandbox/groups.ts';
 import {
   JOB_KINDS,
+  keptRequest,
+  requestAgain,
   type PlannedJob,
   type DeviceDescription,
   type DeviceLoad,
@@ -29,7 +31,6 @@ import {
   type JobRequests,
   type QueuedBefore,
 } from '../jobs/job-context.ts';
-import { keptRequest, requestAgain } from '../jobs/kept-request.ts';
 import type { KernelCatalog } from '../kernels.ts';
 import type { Logger } from '../log.ts';
 import { championFor, type DecisionStore } from '../store/decisions.ts';

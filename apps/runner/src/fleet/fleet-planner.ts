@@ -19,6 +19,7 @@ import type { KernelSettings } from '../experiment/kernel-settings.ts';
 import type { PlannerOptions } from '../experiment/planner.ts';
 import {
   JOB_KINDS,
+  requestAgain,
   type DeviceLoad,
   type JobBody,
   type JobContext,
@@ -30,7 +31,6 @@ import {
   type KeptRequest,
   type PlannedJob,
 } from '../jobs/job-context.ts';
-import { requestAgain } from '../jobs/kept-request.ts';
 import { labelOf, type JobSpec } from '../spec/job-spec.ts';
 import { rankingMessage } from '../spec/ranked-run.ts';
 import { planSdpa } from '../spec/sdpa-spec.ts';

@@ -1,5 +1,8 @@
+import { create, fromBinary, toBinary, type DescMessage } from '@bufbuild/protobuf';
 import {
   JobKind,
+  JobOptionsSchema,
+  KernelRunnerService,
   type Outcome,
   type BenchmarkRequest,
   type BuildRequest,
@@ -216,3 +219,21 @@ export interface JobQueues {
   /** Why nothing can be stored; undefined if the store takes writes. */
   readonly storeFailure: FlashcoreError | undefined;
 }
+
+/** A request in the form in which the store keeps it. */
+export const keptRequest = <Method extends JobMethod>(method: Method, request: JobRequests[Method]): KeptRequest => ({
+  method,
+  request: toBinary(inputOf(method), request as never),
+});
+
+/** A kept request to plan again. Its device is the one chosen at first; the queue already has its other options. */
+export function requestAgain<Method extends JobMethod>(
+  { method, request }: KeptRequest & { method: Method },
+  deviceId: string,
+): JobRequests[Method] {
+  const again = fromBinary(inputOf(method), request) as unknown as JobRequests[Method];
+  again.options = create(JobOptionsSchema, { deviceId });
+  return again;
+}
+
+const inputOf = (method: JobMethod): DescMessage => KernelRunnerService.method[method].input;

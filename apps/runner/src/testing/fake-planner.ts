@@ -14,10 +14,11 @@ import {
   type JobResult,
 } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
-import { NO_CHAMPION } from '../store/decisions.ts';
-import { championFor, type DecisionStore } from '../store/decisions.ts';
+import { NO_CHAMPION, championFor, type DecisionStore } from '../store/decisions.ts';
 import {
   JOB_KINDS,
+  keptRequest,
+  requestAgain,
   type PlannedJob,
   type JobBody,
   type JobPlanner,
@@ -25,7 +26,6 @@ import {
   type JobMethod,
   type JobRequests,
 } from '../jobs/job-context.ts';
-import { keptRequest, requestAgain } from '../jobs/kept-request.ts';
 
 /** Delay before "late_<n>" floods, so that watchers can connect. */
 export const LATE_MS = 2_000;
