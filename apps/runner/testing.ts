@@ -25,7 +25,7 @@ export { compareOutputs, judgeOutputs, roundingLimitOf, roundingOf } from './wor
 export { ClockStamps } from './worker/benchmark/clock-stamps.ts';
 export { Conditions } from './worker/benchmark/conditions.ts';
 export { HOPPER } from './worker/timing/machine.ts';
-export { blocksToTrace, kernelCycles } from './worker/timing/kernel-cycles.ts';
+export { blocksToTrace, kernelCycles } from './worker/timing/multiprocessor.ts';
 export { operationsOf, type Operation } from './worker/timing/operations.ts';
 export { readTrace, type TracedLaunch } from './worker/timing/trace.ts';
 export { DrawnAhead, Judge } from './worker/benchmark/judge.ts';

@@ -2,7 +2,7 @@ import type { CudaDriver } from './driver/cuda-driver.ts';
 import type { Reference } from './driver/reference.ts';
 import type { CountReport, CountRequest, Filling } from './messages/profiling.ts';
 import type { Reporter } from './reporter.ts';
-import { blocksToTrace, kernelCycles } from './timing/kernel-cycles.ts';
+import { blocksToTrace, kernelCycles } from './timing/multiprocessor.ts';
 import { HOPPER } from './timing/machine.ts';
 import { NoTimeFor } from './timing/operations.ts';
 import { readTrace } from './timing/trace.ts';

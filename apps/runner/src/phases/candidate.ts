@@ -8,8 +8,7 @@ import {
   referenceSource,
 } from '@flashcore/shared/kernels';
 import type { Executor } from '../../worker/messages/device.ts';
-import type { Candidate, DeviceImage } from '../../worker/messages/launchable.ts';
-import { withScratch } from '../../worker/messages/scratch.ts';
+import { type Candidate, type DeviceImage, withScratch } from '../../worker/messages/launchable.ts';
 import type { JudgementRules } from '../../worker/messages/verifying.ts';
 import { judgesRounding, type VerifySpec } from '../spec/job-spec.ts';
 import { boxedReference } from '../workers/worker-entry.ts';

@@ -3,8 +3,7 @@ import { FindingKind, FindingSchema, type Finding, type Shape } from '@flashcore
 import { formatShape, planLaunches } from '@flashcore/shared/kernels';
 import { SANITIZER_TOOLS } from '../profile/sanitizer.ts';
 import type { SanitizerError } from '../profile/sanitizer-report.ts';
-import type { DeviceImage } from '../../worker/messages/launchable.ts';
-import { withScratch } from '../../worker/messages/scratch.ts';
+import { type DeviceImage, withScratch } from '../../worker/messages/launchable.ts';
 import { emitLog, emitWarning, type VariantServices } from './job-services.ts';
 
 /** Runs a case under each tool of compute-sanitizer; errors become findings, with thread and line. */

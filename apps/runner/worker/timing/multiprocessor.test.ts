@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { blocksToTrace, kernelCycles } from './kernel-cycles.ts';
+import { blocksToTrace, kernelCycles } from './multiprocessor.ts';
 import { HOPPER } from './machine.ts';
 import { NoTimeFor } from './operations.ts';
 import type { Statement, TracedLaunch } from './trace.ts';

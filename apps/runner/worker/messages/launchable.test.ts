@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseManifest, parseShape, planLaunches, resolveVariant } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
-import { withScratch } from './scratch.ts';
+import { withScratch } from './launchable.ts';
 
 const PATH = join(import.meta.dirname, '../../../../test/fixtures/triton/matmul/kernel.yaml');
 const manifest = parseManifest(readFileSync(PATH, 'utf8'), PATH);
