@@ -20,7 +20,6 @@ export * from './manifest-value.ts';
 export * from './manifest.ts';
 export * from './problem-draft.ts';
 export * from './ptx-draft.ts';
-export * from './required-source.ts';
 export * from './shape.ts';
 export * from './source-tree.ts';
 export * from './triton-draft.ts';

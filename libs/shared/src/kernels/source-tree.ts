@@ -1,15 +1,18 @@
 /** A kernel folder by content, in the form in which it is sent to a runner that does not have it. */
-import { existsSync, lstatSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, statSync } from 'node:fs';
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { sha256Of, type Sha256 } from '../contract/digest.ts';
 import { FlashcoreError } from '../contract/errors.ts';
+import { parseYamlFile } from '../data/yaml-file.ts';
 import { readForeignFile } from '../files/foreign-file.ts';
 import { type SourceTree, SourceTreeSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
-import { isCubinSource, isPtxSource, isTritonSource } from './manifest-schema.ts';
+import type { Manifest } from './manifest-model.ts';
+import { isCubinSource, isPtxSource, isTritonSource, manifestSchema } from './manifest-schema.ts';
 import { BROUGHT_FOLDER, BROUGHT_PATHS, ownProblemFiles } from '../problems/installed-problems.ts';
-import { loadManifest, MANIFEST_FILE } from './manifest.ts';
+import { didYouMean } from '../text/nearest-names.ts';
+import { loadManifest, MANIFEST_FILE, readManifestText } from './manifest.ts';
 import { originalsOfPtx } from './ptx-draft.ts';
 
 export const MAX_TREE_FILES = 256;
@@ -174,3 +177,18 @@ const tooLarge = (folder: string, limit: string) =>
   new FlashcoreError('INVALID_REQUEST', { path: folder }, `Kernel folder ${folder}: must have ${limit}`, {
     violations: [{ field: 'kernel.tree', description: limit }],
   });
+
+/**
+ * Checks that a kernel's folder has the source that its manifest names. Errors: INVALID_MANIFEST with the manifest's
+ * line.
+ */
+export function requireSource(folder: string, { path, source }: Pick<Manifest, 'path' | 'source'>): void {
+  if (existsSync(join(folder, source))) return;
+  const file = parseYamlFile(readManifestText(folder, path), path, manifestSchema);
+  const sources = readdirSync(folder)
+    .filter((name) => mayBeSource(name) && !/\.(md|yaml)$/.test(name))
+    .toSorted();
+  const remedy =
+    didYouMean(source, sources) || (sources.length === 0 ? ': it has no source' : `: it has ${sources.join(', ')}`);
+  throw file.refuse([{ key: ['source'], message: `wanted a file of the kernel's folder, found "${source}"${remedy}` }]);
+}
