@@ -5,7 +5,6 @@ import * as z from 'zod';
 import { errorText } from '@flashcore/shared/text';
 import { bounded } from '../search/feedback.ts';
 import { fitted } from './fitted.ts';
-import { inToolWords } from './tool-words.ts';
 import { UsageError } from '../exit-code.ts';
 import { resolveJobName } from '../session/job-name.ts';
 
@@ -41,6 +40,21 @@ export const refusal = (text: string): CallToolResult => ({
   content: [{ type: 'text', text: bounded(inToolWords(text), MAX_ANSWER_BYTES) }],
   isError: true,
 });
+
+/**
+ * Pairs of a pattern and a replacement. The pattern finds a command or view that the runner's texts name for people,
+ * and the replacement names the tool that an agent uses instead.
+ */
+const WORDS: readonly (readonly [people: RegExp, agents: string])[] = [
+  [/on the error map \(view 2, or fa-tui verify\)/g, 'in flashcore://jobs/ID/cases, which the result links to'],
+  [/fa-tui run [0-9a-f]{64} --plan (\w+)/g, 'submit the same kernel with action run and plan $1'],
+  [/fa-tui (accept|reject|undo) (?:jobs\/)?([0-9a-f-]+)/g, 'the tool $1 with job $2'],
+  [/, fa-tui note adds a note/g, ''],
+];
+
+/** A text of the runner, with each command for people replaced by the tool that an agent uses instead. */
+export const inToolWords = (text: string): string =>
+  WORDS.reduce((told, [people, agents]) => told.replaceAll(people, agents), text);
 
 /** Runs a tool and turns its errors into refusals. The stack of a bug in this program goes to the log. */
 export async function answered(

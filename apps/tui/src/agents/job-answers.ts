@@ -13,8 +13,7 @@ import { formatShape } from '@flashcore/shared/kernels';
 import * as z from 'zod';
 import { askedVariant, evaluationOf } from '../search/evaluation.ts';
 import { bounded, findingText, gateText, tuneText } from '../search/feedback.ts';
-import { leftOut, type ResourceLink } from './answers.ts';
-import { inToolWords } from './tool-words.ts';
+import { inToolWords, leftOut, type ResourceLink } from './answers.ts';
 
 const MAX_FINDING = 1500;
 const MAX_FINDINGS = 3;

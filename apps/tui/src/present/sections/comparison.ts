@@ -9,12 +9,22 @@ import {
   type ShapeComparison,
   type TimingMode,
 } from '@flashcore/shared/contract';
-import { fact, facts, heading, notice, tableOf, type Block, type Column, type Fact } from '../blocks.ts';
+import {
+  fact,
+  facts,
+  heading,
+  notice,
+  sharedFacts,
+  tableOf,
+  withoutFacts,
+  type Block,
+  type Column,
+  type Fact,
+} from '../blocks.ts';
 import { counted, formatInterval, formatMicroseconds, formatPercent } from '../numbers.ts';
 import { piece, type Piece } from '../roles.ts';
 import { COMPARISON_MARKS, MODE_WORDS, caseText, comparisonAnswer } from '../words.ts';
 import { caseColumns, sharedBlocks } from './case-columns.ts';
-import { sharedFacts, withoutFacts } from './shared-facts.ts';
 
 /** Figures of interleaved blocks so far. */
 interface InterleavedPairs {

@@ -10,7 +10,19 @@ import {
   type Shape,
 } from '@flashcore/shared/contract';
 import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
-import { fact, facts, heading, notice, tableOf, type Block, type Column, type Fact, type PlotMark } from '../blocks.ts';
+import {
+  fact,
+  facts,
+  heading,
+  notice,
+  sharedFacts,
+  tableOf,
+  withoutFacts,
+  type Block,
+  type Column,
+  type Fact,
+  type PlotMark,
+} from '../blocks.ts';
 import {
   formatCount,
   formatError,
@@ -25,7 +37,6 @@ import { piece, type Piece } from '../roles.ts';
 import { MODE_WORDS, caseText, notMeasured, reuseText } from '../words.ts';
 import { caseColumns } from './case-columns.ts';
 import { conditionsText } from './conditions.ts';
-import { sharedFacts, withoutFacts } from './shared-facts.ts';
 
 /** One shape and timing mode of the kernel or another subject; live until the result arrives. */
 export interface Timing {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { inToolWords } from './tool-words.ts';
+import { inToolWords } from './answers.ts';
 
 const BUILD = 'a1'.repeat(32);
 
