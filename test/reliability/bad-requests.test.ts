@@ -2,11 +2,10 @@
  * Bad input for each RPC, against the real pipeline. The right status must come within a second, without a hang,
  * UNKNOWN, a stack trace or a path of the host.
  */
-import { status } from '@grpc/grpc-js';
+import { status, type ServiceError } from '@grpc/grpc-js';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { createPlanner, startTestRunner, type TestRunner } from '@flashcore/runner/testing-daemon';
 import { errorFromStatus, hasErrorDetails, KernelRunnerService } from '@flashcore/shared/contract';
-import type { ServiceError } from '@grpc/grpc-js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { rows, wire } from '../support/bad-requests.ts';
 import { RawClient, type RawAnswer } from '../support/raw-call.ts';

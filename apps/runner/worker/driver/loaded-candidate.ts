@@ -1,8 +1,7 @@
 import type { PlannedLaunch } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { Candidate } from '../messages/launchable.ts';
-import type { BufferAddresses } from './arguments.ts';
-import { prepareLaunches, type PreparedLaunches } from './arguments.ts';
+import { type BufferAddresses, prepareLaunches, type PreparedLaunches } from './arguments.ts';
 import type { CudaDriver, Handle } from './cuda-driver.ts';
 
 /** A candidate's modules on the device, with the entries that its plan launches. */

@@ -19,8 +19,15 @@ import {
   type TensorExtent,
 } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
-import { emptyBits, filledElement, tensorNamed, tensorOf, valueReader } from '../driver/tensor-bits.ts';
-import type { TensorBits, TensorsByName } from '../driver/tensor-bits.ts';
+import {
+  emptyBits,
+  filledElement,
+  tensorNamed,
+  tensorOf,
+  valueReader,
+  type TensorBits,
+  type TensorsByName,
+} from '../driver/tensor-bits.ts';
 
 export interface Asked {
   kind: ProblemCase;

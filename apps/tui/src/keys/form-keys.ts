@@ -3,7 +3,7 @@ import path from 'node:path';
 import { JobKind } from '@flashcore/shared/contract';
 import { DEFAULT_PROBLEM, recordedProblem } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
-import type { Overlay, StartedForm } from '../state/app-state.ts';
+import type { Overlay, StartedForm, AppState } from '../state/app-state.ts';
 import type { JobInHand } from '../state/chosen.ts';
 import { formRequest } from '../session/form-request.ts';
 import type { FormContext } from '../state/form-choices.ts';
@@ -21,7 +21,6 @@ import {
   type RunForm,
 } from '../state/run-form.ts';
 import { formProblem } from '../state/form-problem.ts';
-import type { AppState } from '../state/app-state.ts';
 import { expandHome } from '../watch/complete-path.ts';
 import type { KeyContext } from './handler.ts';
 import { typedCharacter } from './key-name.ts';

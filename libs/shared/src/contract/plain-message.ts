@@ -1,7 +1,6 @@
 /* eslint-disable flashcore/no-plain-dictionary -- keys are names of the contract's fields */
 /** Makes the texts in a message harmless for a terminal. */
-import type { DescField, DescMessage, DescOneof, MessageShape } from '@bufbuild/protobuf';
-import { ScalarType } from '@bufbuild/protobuf';
+import { type DescField, type DescMessage, type DescOneof, type MessageShape, ScalarType } from '@bufbuild/protobuf';
 import { plainText } from '../text/plain-text.ts';
 
 type Fields = Record<string, unknown>;
