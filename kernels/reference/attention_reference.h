@@ -19,7 +19,7 @@ enum {
 };
 
 // Type of a tensor's elements; fp16 and bf16 as bit patterns in uint16_t, fp8 in uint8_t. TF32 is a rounding of products
-// and never stored. The functions that take no struct know the first three, those of output_comparison.h all but TF32
+// and never stored. The functions after flashcore_contiguous know the first three, those of output_comparison.h all but TF32
 // and int32, and attention all but integers.
 enum {
   FLASHCORE_DTYPE_FP16 = 0,
@@ -111,7 +111,7 @@ typedef struct {
   int32_t weight_dtype, output_dtype;
 } flashcore_attention;
 
-// The outputs of `problem` in double precision; their rounding after the model of flashcore_reference_with_rounding(),
+// The outputs of `problem` in double precision; their rounding after the model of flashcore_reference_fp64(),
 // with u_P and u_O of the two dtypes: 2^-11 for fp16 and tf32, 2^-8 for bf16, 2^-24 for fp32, 2^-4 for e4m3, 2^-3 for
 // e5m2:
 //   rounding of O^2   = (u_O^2 max(|o|, smallest_O)^2 + u_P^2 (o^2 + sum of max(p, smallest_P)^2 v^2)) / 3
@@ -181,42 +181,46 @@ typedef struct {
 // Arguments as above.
 int flashcore_attention_merge(const flashcore_attention_parts* problem, int32_t threads);
 
-// O = softmax(Q K^T * scale) V in double precision throughout.
-//   q, k, v   [B, H, S, D] contiguous, of `dtype`
-//   out       [B, H, S, D] contiguous; untouched on BAD_ARGUMENT, incomplete on OUT_OF_MEMORY
-//   scale     usually 1 / sqrt(D); the float that the kernel gets
-//   causal    not 0: query i sees the keys 0..i
-//   threads   worker threads; <= 0: as many as the machine has
-// NaN and infinity propagate as in IEEE arithmetic. Returns a FLASHCORE_REFERENCE_* code.
-int flashcore_reference_fp64(int32_t dtype, const void* q, const void* k, const void* v, double* out, int32_t B,
-                             int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads);
+// Q, K and V of attention without any form but a causal mask: [B, H, S, D] contiguous, of `dtype`.
+typedef struct {
+  int32_t dtype;
+  int32_t B, H, S, D;
+  int32_t causal;  // not 0: query i sees the keys 0..i
+  float scale;  // usually 1 / sqrt(D); the float that the kernel gets
+  const void *q, *k, *v;
+} flashcore_contiguous;
 
-// The same, and the standard deviation of the error that rounding P and O to the dtype causes in each element
-// o = sum of p v:
+// O = softmax(Q K^T * scale) V in double precision throughout, and the standard deviation of the error that rounding P
+// and O to the dtype causes in each element o = sum of p v:
 //   rounding^2 = u^2 / 3 * (max(|o|, smallest)^2 + o^2 + sum of max(p, smallest)^2 v^2)
 // The unit roundoff u is 2^-11 for fp16 and for fp32, whose products may be tf32, and 2^-8 for bf16. `smallest` is
 // 2^-14, the smallest normal number, for fp16, and 2^-126 / u for bf16 and fp32, because kernels may take subnormal
 // numbers for 0. The first term is O's rounding. The second is P's rounding if all weights are rounded alike, as equal
 // weights are; the third is P's if each weight is rounded independently.
-//   rounding  [B, H, S, D] contiguous
-int flashcore_reference_with_rounding(int32_t dtype, const void* q, const void* k, const void* v, double* out,
-                                      float* rounding, int32_t B, int32_t H, int32_t S, int32_t D, float scale,
-                                      int32_t causal, int32_t threads);
+//   out       [B, H, S, D] contiguous; untouched on BAD_ARGUMENT, incomplete on OUT_OF_MEMORY
+//   rounding  the same; null: not wanted
+//   threads   worker threads; <= 0: as many as the machine has
+// NaN and infinity propagate as in IEEE arithmetic. Returns a FLASHCORE_REFERENCE_* code.
+int flashcore_reference_fp64(const flashcore_contiguous* inputs, double* out, float* rounding, int32_t threads);
 
 // The same in plain arithmetic of the tensors' dtype, like PyTorch's math path: Q K^T accumulated in fp32 and rounded
 // to the dtype, times scale and rounded, softmax in fp32 with P rounded, P V accumulated in fp32 and rounded. Its error
 // is the yardstick of FlashAttention's rule: max|kernel - fp64| <= 2 * max|plain - fp64| + atol.
 //   out       [B, H, S, D] contiguous, of `dtype`
-int flashcore_reference_plain(int32_t dtype, const void* q, const void* k, const void* v, void* out, int32_t B,
-                              int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads);
+int flashcore_reference_plain(const flashcore_contiguous* inputs, void* out, int32_t threads);
+
+// Where normal numbers come from, and their scale.
+typedef struct {
+  uint32_t key, stream;
+  double scale;
+  int32_t threads;  // as above
+} flashcore_normals;
 
 // Fills out[0..count) with N(0, 1) * scale by Box and Muller, rounded to fp32 and then to `dtype`. Elements 2i and
 // 2i + 1 come from block i of Philox 2x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC11)
 // with the counter (i, stream), so that a value depends neither on other values nor on the number of threads.
 //   out       of `dtype`; count < 2^33
-//   threads   as above
-int flashcore_reference_normal(int32_t dtype, void* out, int64_t count, uint32_t key, uint32_t stream, double scale,
-                               int32_t threads);
+int flashcore_reference_normal(const flashcore_normals* source, int32_t dtype, void* out, int64_t count);
 
 #ifdef __cplusplus
 }

@@ -121,24 +121,23 @@ std::vector<double> rounding_by_loops(const std::vector<double>& q, const std::v
   return out;
 }
 
+template <typename Tensor>
+flashcore_contiguous inputs_of(int dtype, Shape s, const Tensor& q, const Tensor& k, const Tensor& v) {
+  return {dtype, s.B, s.H, s.S, s.D, s.causal, 1.0f / std::sqrt(static_cast<float>(s.D)), q.data(), k.data(), v.data()};
+}
+
 bool agrees(Shape s, int threads) {
   const size_t count = static_cast<size_t>(s.B) * s.H * s.S * s.D;
   const auto q = random_halves(count, 1), k = random_halves(count, 2), v = random_halves(count, 3);
-  const float scale = 1.0f / std::sqrt(static_cast<float>(s.D));
-  std::vector<double> fp64(count, NAN);
+  const flashcore_contiguous inputs = inputs_of(FLASHCORE_DTYPE_FP16, s, q, k, v);
+  std::vector<double> fp64(count, NAN), again(count, NAN);
   std::vector<uint16_t> fp16(count, 0x7e00);
-  if (flashcore_reference_fp64(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), fp64.data(), s.B, s.H, s.S, s.D,
-                               scale, s.causal, threads))
-    return false;
-  if (flashcore_reference_plain(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), fp16.data(), s.B, s.H, s.S, s.D,
-                                scale, s.causal, threads))
-    return false;
-  std::vector<double> again(count, NAN);
   std::vector<float> rounding(count, NAN);
-  if (flashcore_reference_with_rounding(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), again.data(),
-                                        rounding.data(), s.B, s.H, s.S, s.D, scale, s.causal, threads) ||
-      again != fp64)
+  if (flashcore_reference_fp64(&inputs, fp64.data(), nullptr, threads) ||
+      flashcore_reference_plain(&inputs, fp16.data(), threads) ||
+      flashcore_reference_fp64(&inputs, again.data(), rounding.data(), threads) || again != fp64)
     return false;
+  const float scale = inputs.scale;
   const auto q64 = values_of(q), k64 = values_of(k), v64 = values_of(v);
   const auto rounding64 = rounding_by_loops(q64, k64, v64, s, scale);
   const auto want64 = triple_loop(q64, k64, v64, s, scale, no_rounding),
@@ -175,18 +174,15 @@ bool agrees_in_other_dtypes(Shape s) {
       floats[tensor].push_back(static_cast<float>(drawn));
       exact[1][tensor].push_back(floats[tensor].back());
     }
-  const float scale = 1.0f / std::sqrt(static_cast<float>(s.D));
+  const flashcore_contiguous in16 = inputs_of(FLASHCORE_DTYPE_BF16, s, bfloats[0], bfloats[1], bfloats[2]),
+                             in32 = inputs_of(FLASHCORE_DTYPE_FP32, s, floats[0], floats[1], floats[2]);
+  const float scale = in16.scale;
   std::vector<uint16_t> plain16(count);
   std::vector<float> plain32(count);
   std::vector<double> fp64[2] = {std::vector<double>(count), std::vector<double>(count)};
-  const auto run = [&](auto function, int dtype, auto& in, void* out) {
-    return function(dtype, in[0].data(), in[1].data(), in[2].data(), static_cast<double*>(out), s.B, s.H, s.S, s.D,
-                    scale, s.causal, 2);
-  };
-  if (run(flashcore_reference_fp64, FLASHCORE_DTYPE_BF16, bfloats, fp64[0].data()) ||
-      run(flashcore_reference_fp64, FLASHCORE_DTYPE_FP32, floats, fp64[1].data()) ||
-      run(flashcore_reference_plain, FLASHCORE_DTYPE_BF16, bfloats, plain16.data()) ||
-      run(flashcore_reference_plain, FLASHCORE_DTYPE_FP32, floats, plain32.data()))
+  if (flashcore_reference_fp64(&in16, fp64[0].data(), nullptr, 2) ||
+      flashcore_reference_fp64(&in32, fp64[1].data(), nullptr, 2) ||
+      flashcore_reference_plain(&in16, plain16.data(), 2) || flashcore_reference_plain(&in32, plain32.data(), 2))
     return false;
   double worst64 = 0, worst16 = 0, worst32 = 0;
   for (int kind = 0; kind < 2; ++kind) {
@@ -211,8 +207,8 @@ bool keeps_every_half() {
     if ((bits & 0x7c00) != 0x7c00) v.push_back(static_cast<uint16_t>(bits));
   zero.assign(v.size(), 0);
   out.assign(v.size(), 0x7e00);
-  flashcore_reference_plain(FLASHCORE_DTYPE_FP16, zero.data(), zero.data(), v.data(), out.data(), 1, 1, 1,
-                            static_cast<int>(v.size()), 1.0f, 0, 1);
+  const auto inputs = inputs_of(FLASHCORE_DTYPE_FP16, {1, 1, 1, static_cast<int>(v.size()), false}, zero, zero, v);
+  flashcore_reference_plain(&inputs, out.data(), 1);
   for (size_t i = 0; i < v.size(); ++i)
     if (half_value(out[i]) != half_value(v[i]))
       return std::printf("FAIL fp16 %04x came back as %04x\n", v[i], out[i]), false;
@@ -222,15 +218,15 @@ bool keeps_every_half() {
 bool refuses_bad_arguments() {
   uint16_t half = 0;
   double out = 1;
-  const bool good =
-      flashcore_reference_fp64(FLASHCORE_DTYPE_FP16, nullptr, &half, &half, &out, 1, 1, 1, 1, 1, 0, 1) ==
-          FLASHCORE_REFERENCE_BAD_ARGUMENT &&
-      flashcore_reference_fp64(FLASHCORE_DTYPE_FP16, &half, &half, &half, &out, 1, 1, 0, 1, 1, 0, 1) ==
-          FLASHCORE_REFERENCE_BAD_ARGUMENT &&
-      flashcore_reference_fp64(FLASHCORE_DTYPE_FP16, &half, &half, &half, &out, 65536, 65536, 1, 1, 1, 0, 1) ==
-          FLASHCORE_REFERENCE_BAD_ARGUMENT &&
-      flashcore_reference_fp64(3, &half, &half, &half, &out, 1, 1, 1, 1, 1, 0, 1) == FLASHCORE_REFERENCE_BAD_ARGUMENT &&
-      out == 1;
+  const flashcore_contiguous sound = {FLASHCORE_DTYPE_FP16, 1, 1, 1, 1, 0, 1, &half, &half, &half};
+  flashcore_contiguous no_q = sound, no_rows = sound, too_large = sound, unknown_dtype = sound;
+  no_q.q = nullptr;
+  no_rows.S = 0;
+  too_large.B = too_large.H = 65536;
+  unknown_dtype.dtype = 3;
+  bool good = true;
+  for (const flashcore_contiguous& each : {no_q, no_rows, too_large, unknown_dtype})
+    good &= flashcore_reference_fp64(&each, &out, nullptr, 1) == FLASHCORE_REFERENCE_BAD_ARGUMENT && out == 1;
   return std::printf("%s bad arguments are refused\n", good ? "ok  " : "FAIL"), good;
 }
 
@@ -281,8 +277,9 @@ bool carries_what_is_not_finite() {
   v[30 * D + 5] = 0x7c00;
   std::vector<double> out(S * D);
   std::vector<uint16_t> plain(S * D);
-  flashcore_reference_fp64(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), out.data(), 1, 1, S, D, 0.2f, 1, 1);
-  flashcore_reference_plain(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), plain.data(), 1, 1, S, D, 0.2f, 1, 1);
+  const flashcore_contiguous inputs = {FLASHCORE_DTYPE_FP16, 1, 1, S, D, 1, 0.2f, q.data(), k.data(), v.data()};
+  flashcore_reference_fp64(&inputs, out.data(), nullptr, 1);
+  flashcore_reference_plain(&inputs, plain.data(), 1);
   bool good = true;
   for (int row = 0; row < S; ++row)
     for (int d = 0; d < D; ++d) {
@@ -304,18 +301,16 @@ void time_parity_cases() {
     const auto q = random_halves(count, 1), k = random_halves(count, 2), v = random_halves(count, 3);
     std::vector<double> fp64(count);
     std::vector<uint16_t> fp16(count);
-    const auto start = std::chrono::steady_clock::now();
-    flashcore_reference_fp64(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), fp64.data(), s.B, s.H, s.S, s.D,
-                             0.125f, s.causal, 0);
-    const auto middle = std::chrono::steady_clock::now();
-    flashcore_reference_plain(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), fp16.data(), s.B, s.H, s.S, s.D,
-                              0.125f, s.causal, 0);
-    seconds64 += std::chrono::duration<double>(middle - start).count();
-    const auto end = std::chrono::steady_clock::now();
-    seconds16 += std::chrono::duration<double>(end - middle).count();
     std::vector<float> rounding(count);
-    flashcore_reference_with_rounding(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), fp64.data(), rounding.data(),
-                                      s.B, s.H, s.S, s.D, 0.125f, s.causal, 0);
+    const flashcore_contiguous inputs = inputs_of(FLASHCORE_DTYPE_FP16, s, q, k, v);
+    const auto start = std::chrono::steady_clock::now();
+    flashcore_reference_fp64(&inputs, fp64.data(), nullptr, 0);
+    const auto middle = std::chrono::steady_clock::now();
+    flashcore_reference_plain(&inputs, fp16.data(), 0);
+    const auto end = std::chrono::steady_clock::now();
+    flashcore_reference_fp64(&inputs, fp64.data(), rounding.data(), 0);
+    seconds64 += std::chrono::duration<double>(middle - start).count();
+    seconds16 += std::chrono::duration<double>(end - middle).count();
     seconds_rounding += std::chrono::duration<double>(std::chrono::steady_clock::now() - end).count();
   }
   std::printf("seven parity cases: fp64 %.3f s, with rounding %.3f s, fp16 %.3f s\n", seconds64, seconds_rounding,

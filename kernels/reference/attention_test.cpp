@@ -790,10 +790,11 @@ bool gradients_are_slopes() {
   constexpr int HQ = 4, HKV = 2, SQ = 5, SKV = 7, D = 3, DV = 4;
   constexpr float STEP = 0x1p-10f;
   std::vector<float> q(HQ * SQ * D), k(HKV * SKV * D), v(HKV * SKV * DV), d_o(HQ * SQ * DV), sinks(HQ), bias(SQ * SKV);
-  uint32_t stream = 0;
-  for (auto* tensor : {&q, &k, &v, &d_o, &sinks, &bias})
-    flashcore_reference_normal(FLASHCORE_DTYPE_FP32, tensor->data(), static_cast<int64_t>(tensor->size()), 11, stream++,
-                               1, 1);
+  flashcore_normals source = {11, 0, 1, 1};
+  for (auto* tensor : {&q, &k, &v, &d_o, &sinks, &bias}) {
+    flashcore_reference_normal(&source, FLASHCORE_DTYPE_FP32, tensor->data(), static_cast<int64_t>(tensor->size()));
+    ++source.stream;
+  }
   const std::vector<float> slopes = {0.1f, 0.2f, 0.3f, 0.4f};
   std::vector<double> o(d_o.size()), d_q(q.size()), d_k(k.size()), d_v(v.size()), d_sinks(HQ);
   flashcore_attention_gradients g = {};
@@ -1009,9 +1010,11 @@ double decode_error(int keys, int dropped, uint32_t key) {
   constexpr int H = 8, D = 128;
   const size_t count = static_cast<size_t>(H) * keys * D;
   std::vector<uint16_t> q(H * D), k(count), v(count);
-  flashcore_reference_normal(FLASHCORE_DTYPE_BF16, q.data(), H * D, key, 0, 1, 0);
-  flashcore_reference_normal(FLASHCORE_DTYPE_BF16, k.data(), static_cast<int64_t>(count), key, 1, 1, 0);
-  flashcore_reference_normal(FLASHCORE_DTYPE_BF16, v.data(), static_cast<int64_t>(count), key, 2, 1, 0);
+  flashcore_normals source = {key, 0, 1, 0};
+  for (auto* tensor : {&q, &k, &v}) {
+    flashcore_reference_normal(&source, FLASHCORE_DTYPE_BF16, tensor->data(), static_cast<int64_t>(tensor->size()));
+    ++source.stream;
+  }
   std::vector<double> o(H * D);
   std::vector<float> rounding(H * D);
   flashcore_attention p = {};

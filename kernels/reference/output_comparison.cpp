@@ -20,19 +20,7 @@ namespace {
 constexpr double SMALLEST_NORMAL_FP16 = 0x1p-14;
 constexpr double INFINITE = std::numeric_limits<double>::infinity();
 
-struct Comparison {
-  int32_t dtype;
-  const void* got;
-  const double* want;
-  int32_t S, D;
-  uint32_t poison;
-  double absolute, relative;
-  const float* rounding;
-  double explained;
-  int32_t block_rows, block_columns, listed;
-  double *figures, *first, *map, *map_index;
-  float* head_map;
-};
+struct Comparison : flashcore_compared, flashcore_comparison_rules, flashcore_comparison {};
 
 // How many heads a task has: about 2^16 elements, which take a thread a few tenths of a millisecond, but at least one
 // head.
@@ -242,10 +230,10 @@ float nth_smallest(const std::vector<Part>& parts, size_t n) {
 }
 
 // Returns false if out of memory.
-bool compare(const Comparison& c, int64_t heads) {
+bool compare(const Comparison& c) {
   const size_t blocks =
       static_cast<size_t>((c.S + c.block_rows - 1) / c.block_rows) * ((c.D + c.block_columns - 1) / c.block_columns);
-  const int64_t of_task = heads_of_task(c.S, c.D), tasks = (heads + of_task - 1) / of_task;
+  const int64_t of_task = heads_of_task(c.S, c.D), tasks = (c.heads + of_task - 1) / of_task;
   std::vector<Part> parts(static_cast<size_t>(tasks));
   const bool done = in_parallel(tasks, ALL_THREADS, [&] {
     return [&](int64_t task) {
@@ -259,7 +247,7 @@ bool compare(const Comparison& c, int64_t heads) {
       own.first = part.first.data();
       own.map = part.map.data();
       own.map_index = part.map_index.data();
-      part.errors = Rows(own).compare(task * of_task, std::min(heads, (task + 1) * of_task));
+      part.errors = Rows(own).compare(task * of_task, std::min(c.heads, (task + 1) * of_task));
     };
   });
   if (!done) return false;
@@ -278,6 +266,10 @@ bool compare(const Comparison& c, int64_t heads) {
   return true;
 }
 
+bool is_sound(const flashcore_compared* o) {
+  return o && comparable_dtype(o->dtype) && o->got && o->want && o->heads >= 1 && o->S >= 1 && o->D >= 1;
+}
+
 struct BlockRatio {
   double ratio;
   int64_t index;
@@ -285,33 +277,30 @@ struct BlockRatio {
 
 }  // namespace
 
-int flashcore_compare_output(int32_t dtype, const void* got, const double* want, int32_t heads, int32_t S, int32_t D,
-                             uint32_t poison, double absolute, double relative, const float* rounding, double explained,
-                             int32_t block_rows, int32_t block_columns, double* figures, double* first, int32_t listed,
-                             double* map, double* map_index, float* head_map) {
-  if (!comparable_dtype(dtype) || !got || !want || !figures || !first || !map || !map_index || heads < 1 || S < 1 ||
-      D < 1 || block_rows < 1 || block_columns < 1 || listed < 0)
+int flashcore_compare_output(const flashcore_compared* output, const flashcore_comparison_rules* rules,
+                             const flashcore_comparison* results) {
+  if (!is_sound(output) || !rules || !results || !results->figures || !results->first || !results->map ||
+      !results->map_index || rules->block_rows < 1 || rules->block_columns < 1 || rules->listed < 0)
     return FLASHCORE_REFERENCE_BAD_ARGUMENT;
   try {
-    const bool done = compare({dtype, got, want, S, D, poison, absolute, relative, rounding, explained, block_rows,
-                               block_columns, listed, figures, first, map, map_index, head_map},
-                              heads);
-    return done ? FLASHCORE_REFERENCE_OK : FLASHCORE_REFERENCE_OUT_OF_MEMORY;
+    return compare({*output, *rules, *results}) ? FLASHCORE_REFERENCE_OK : FLASHCORE_REFERENCE_OUT_OF_MEMORY;
   } catch (const std::bad_alloc&) {
     return FLASHCORE_REFERENCE_OUT_OF_MEMORY;
   }
 }
 
-int flashcore_max_abs_error(int32_t dtype, const void* got, const double* want, int64_t count, double* out) {
-  if (!comparable_dtype(dtype) || !got || !want || !out || count < 1) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+int flashcore_max_abs_error(const flashcore_compared* output, double* out) {
+  if (!is_sound(output) || !out) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+  const flashcore_compared o = *output;
+  const int64_t count = o.heads * o.S * o.D;
   double most = 0;
   constexpr int AT_ONCE = 1024;
   double value[AT_ONCE];
   for (int64_t first = 0; first < count; first += AT_ONCE) {
     const auto some = static_cast<int>(std::min<int64_t>(AT_ONCE, count - first));
-    unpack(dtype, got, static_cast<size_t>(first), some, value);
+    unpack(o.dtype, o.got, static_cast<size_t>(first), some, value);
     for (int i = 0; i < some; ++i) {
-      const double error = std::fabs(value[i] - want[first + i]);
+      const double error = std::fabs(value[i] - o.want[first + i]);
       most = error > most ? error : most;
     }
   }
@@ -319,34 +308,33 @@ int flashcore_max_abs_error(int32_t dtype, const void* got, const double* want, 
   return FLASHCORE_REFERENCE_OK;
 }
 
-int flashcore_rounding_ratio(int32_t dtype, const void* got, const double* want, const float* rounding, int32_t heads,
-                             int32_t S, int32_t D, int32_t least_rows, double* out) {
-  if (!comparable_dtype(dtype) || !got || !want || !rounding || !out || heads < 1 || S < 1 || D < 1)
-    return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+int flashcore_rounding_ratio(const flashcore_compared* output, int32_t least_rows, double* out) {
+  if (!is_sound(output) || !output->rounding || !out) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+  const flashcore_compared o = *output;
   constexpr int BLOCK_ROWS = 16;
-  const int64_t of_task = heads_of_task(S, D), tasks = (heads + of_task - 1) / of_task;
+  const int64_t of_task = heads_of_task(o.S, o.D), tasks = (o.heads + of_task - 1) / of_task;
   try {
     std::vector<BlockRatio> worst(static_cast<size_t>(tasks));
     const bool done = in_parallel(tasks, ALL_THREADS, [&] {
-      return [&, value = std::vector<double>(static_cast<size_t>(D))](int64_t task) mutable {
+      return [&, value = std::vector<double>(static_cast<size_t>(o.D))](int64_t task) mutable {
         BlockRatio& most = worst[static_cast<size_t>(task)];
-        for (int64_t head = task * of_task; head < std::min<int64_t>(heads, (task + 1) * of_task); ++head)
-          for (int32_t first = 0; first < S; first += BLOCK_ROWS) {
+        for (int64_t head = task * of_task; head < std::min(o.heads, (task + 1) * of_task); ++head)
+          for (int32_t first = 0; first < o.S; first += BLOCK_ROWS) {
             double squares = 0;
             int64_t counted = 0;
-            for (int32_t row = first; row < std::min(S, first + BLOCK_ROWS); ++row) {
-              const int64_t base = (head * S + row) * D;
-              unpack(dtype, got, static_cast<size_t>(base), D, value.data());
-              for (int32_t d = 0; d < D; ++d) {
-                const double error = value[d] - want[base + d], share = error == 0 ? 0 : error / rounding[base + d];
+            for (int32_t row = first; row < std::min(o.S, first + BLOCK_ROWS); ++row) {
+              const int64_t base = (head * o.S + row) * o.D;
+              unpack(o.dtype, o.got, static_cast<size_t>(base), o.D, value.data());
+              for (int32_t d = 0; d < o.D; ++d) {
+                const double error = value[d] - o.want[base + d], share = error == 0 ? 0 : error / o.rounding[base + d];
                 const bool finite = std::fabs(error) < INFINITE;
                 squares += finite ? share * share : 0;
                 counted += finite;
               }
             }
-            const int64_t of = std::max(counted, int64_t{least_rows} * D);
+            const int64_t of = std::max(counted, int64_t{least_rows} * o.D);
             const double ratio = counted > 0 ? std::sqrt(squares / static_cast<double>(of)) : 0;
-            if (ratio > most.ratio) most = {ratio, (head * S + first) * D};
+            if (ratio > most.ratio) most = {ratio, (head * o.S + first) * o.D};
           }
       };
     });

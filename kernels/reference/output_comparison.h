@@ -25,36 +25,50 @@ enum {
   FLASHCORE_COMPARED_FIGURES,
 };
 
-// Compares got with want: a mismatch has |got - want| > max(absolute + relative * |want|, explained * rounding), or
-// should be finite and is not.
-//   dtype          of got: a FLASHCORE_DTYPE_* of attention_reference.h
-//   got, want      [heads, S, D] contiguous; double
-//   rounding       [heads, S, D] as in flashcore_rounding_ratio(); null: `explained` is not read
-//   poison         the bits with which the output was filled: an element with this NaN was never written, nor was a
-//                  mismatch with this number in int8, which has no NaN
-//   block_rows, block_columns   extent of a block of [S, D]; there are ceil(S / block_rows) * ceil(D / block_columns)
-//   figures        [FLASHCORE_COMPARED_FIGURES]
-//   first          [listed] indices of the first mismatches, in order
-//   map            [blocks] the largest error of a block over all heads; NaN: an element of it is not finite
-//   map_index      [blocks] index of the first such element
-//   head_map       [heads, blocks] the same of each head, as fp32; null: not wanted
-// Returns a FLASHCORE_REFERENCE_* code of attention_reference.h; nothing is written on BAD_ARGUMENT.
-int flashcore_compare_output(int32_t dtype, const void* got, const double* want, int32_t heads, int32_t S, int32_t D,
-                             uint32_t poison, double absolute, double relative, const float* rounding, double explained,
-                             int32_t block_rows, int32_t block_columns, double* figures, double* first, int32_t listed,
-                             double* map, double* map_index, float* head_map);
+// An output and its right values: [heads, S, D] contiguous.
+typedef struct {
+  const void* got;
+  const double* want;
+  const float* rounding;  // standard deviation of the error that rounding causes in each element; null: not modelled
+  int64_t heads;
+  int32_t S, D;
+  int32_t dtype;  // of got: a FLASHCORE_DTYPE_* of attention_reference.h
+} flashcore_compared;
 
-// Writes max|got - want| over [0, count) to out[0], and ignores NaN.
-int flashcore_max_abs_error(int32_t dtype, const void* got, const double* want, int64_t count, double* out);
+// A mismatch has |got - want| > max(absolute + relative * |want|, explained * rounding), or should be finite and is not.
+typedef struct {
+  double absolute, relative;
+  double explained;  // not read where the rounding is not modelled
+  // The bits with which the output was filled: an element with this NaN was never written, nor was a mismatch with this
+  // number in int8, which has no NaN.
+  uint32_t poison;
+  int32_t block_rows, block_columns;  // extent of a block of [S, D]; it has ceil(S / rows) * ceil(D / columns) blocks
+  int32_t listed;  // the most mismatches whose indices are wanted
+} flashcore_comparison_rules;
+
+// Where the results go.
+typedef struct {
+  double* figures;  // [FLASHCORE_COMPARED_FIGURES]
+  double* first;  // [listed] indices of the first mismatches, in order
+  double* map;  // [blocks] the largest error of a block over all heads; NaN: an element of it is not finite
+  double* map_index;  // [blocks] index of the first such element
+  float* head_map;  // [heads, blocks] the same of each head, as fp32; null: not wanted
+} flashcore_comparison;
+
+// Compares got with want. Returns a FLASHCORE_REFERENCE_* code of attention_reference.h; nothing is written on
+// BAD_ARGUMENT.
+int flashcore_compare_output(const flashcore_compared* output, const flashcore_comparison_rules* rules,
+                             const flashcore_comparison* results);
+
+// Writes max|got - want| over all elements to out[0], and ignores NaN.
+int flashcore_max_abs_error(const flashcore_compared* output, double* out);
 
 // The error of an output relative to the expected rounding: for each block of 16 rows of a
 // head, the root of the mean of ((got - want) / rounding)^2 over the block's finite elements.
 // Writes the largest to out[0], and the index of its block's first element to out[1].
-//   rounding       [heads, S, D], of flashcore_reference_with_rounding()
 //   least_rows     a block of fewer rows is averaged over this many, as if the missing rows were exact, because a row's
 //                  errors may follow from few random numbers, as those of dQ do where keys are alike
-int flashcore_rounding_ratio(int32_t dtype, const void* got, const double* want, const float* rounding, int32_t heads,
-                             int32_t S, int32_t D, int32_t least_rows, double* out);
+int flashcore_rounding_ratio(const flashcore_compared* output, int32_t least_rows, double* out);
 
 #ifdef __cplusplus
 }

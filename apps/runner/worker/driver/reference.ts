@@ -132,8 +132,6 @@ export interface NormalSource {
   scale: number;
 }
 
-const PLAIN_SIGNATURE =
-  '(int32_t dtype, const void *q, const void *k, const void *v, void *out, int32_t B, int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads)';
 const STATUS = ['OK', 'BAD_ARGUMENT', 'OUT_OF_MEMORY'];
 
 /** A library function that returns a status; `async` runs it on another thread. */
@@ -142,22 +140,40 @@ interface Native<Arguments extends readonly unknown[]> {
   async: (...values: [...Arguments, done: (error: Error | null, status: number) => void]) => void;
 }
 
-/** dtype, Q, K, V, the output, then numbers. */
-type PlainArguments = readonly (number | TensorBits)[];
-
-type NativeNormal = (
-  ...values: [
-    dtype: number,
-    out: TensorBits,
-    count: number,
-    key: number,
-    stream: number,
-    scale: number,
-    threads: number,
-  ]
-) => number;
-
-type NativeCompare = (...args: (TensorBits | Float64Array | Float32Array | number | null)[]) => number;
+// The structs of flashcore_reference_* and output_comparison.h, by the names under which the calls below use them.
+koffi.struct('flashcore_contiguous', {
+  ...Object.fromEntries(['dtype', 'B', 'H', 'S', 'D', 'causal'].map((name) => [name, 'int32_t'])),
+  scale: 'float',
+  q: 'const void *',
+  k: 'const void *',
+  v: 'const void *',
+});
+koffi.struct('flashcore_normals', { key: 'uint32_t', stream: 'uint32_t', scale: 'double', threads: 'int32_t' });
+koffi.struct('flashcore_compared', {
+  got: 'const void *',
+  want: 'const double *',
+  rounding: 'const float *',
+  heads: 'int64_t',
+  S: 'int32_t',
+  D: 'int32_t',
+  dtype: 'int32_t',
+});
+koffi.struct('flashcore_comparison_rules', {
+  absolute: 'double',
+  relative: 'double',
+  explained: 'double',
+  poison: 'uint32_t',
+  block_rows: 'int32_t',
+  block_columns: 'int32_t',
+  listed: 'int32_t',
+});
+koffi.struct('flashcore_comparison', {
+  figures: 'double *',
+  first: 'double *',
+  map: 'double *',
+  map_index: 'double *',
+  head_map: 'float *',
+});
 
 /** One thread per processor. */
 const ALL_THREADS = 0;
@@ -179,25 +195,27 @@ export function loadReference(path: string): Reference {
     'int flashcore_attention_merge(const flashcore_attention_parts *problem, int32_t threads)',
   ) as unknown as Native<[object, number]>;
   const roundingRatio = library.func(
-    'int flashcore_rounding_ratio(int32_t dtype, const void *got, const void *want, const void *rounding, int32_t heads, int32_t S, int32_t D, int32_t least_rows, void *out)',
-  ) as unknown as NativeCompare;
-  const plain = library.func(`int flashcore_reference_plain${PLAIN_SIGNATURE}`) as unknown as Native<PlainArguments>;
+    'int flashcore_rounding_ratio(const flashcore_compared *output, int32_t least_rows, double *out)',
+  ) as unknown as (output: object, leastRows: number, out: Float64Array) => number;
+  const plain = library.func(
+    'int flashcore_reference_plain(const flashcore_contiguous *inputs, void *out, int32_t threads)',
+  ) as unknown as Native<[object, TensorBits, number]>;
   const normal = library.func(
-    'int flashcore_reference_normal(int32_t dtype, void *out, int64_t count, uint32_t key, uint32_t stream, double scale, int32_t threads)',
-  ) as unknown as NativeNormal;
+    'int flashcore_reference_normal(const flashcore_normals *source, int32_t dtype, void *out, int64_t count)',
+  ) as unknown as (source: object, dtype: number, out: TensorBits, count: number) => number;
   const compare = library.func(
-    'int flashcore_compare_output(int32_t dtype, const void *got, const void *want, int32_t heads, int32_t S, int32_t D, uint32_t poison, double absolute, double relative, const void *rounding, double explained, int32_t block_rows, int32_t block_columns, void *figures, void *first, int32_t listed, void *map, void *map_index, void *head_map)',
-  ) as unknown as NativeCompare;
+    'int flashcore_compare_output(const flashcore_compared *output, const flashcore_comparison_rules *rules, const flashcore_comparison *results)',
+  ) as unknown as (output: object, rules: object, results: object) => number;
   const maxAbsError = library.func(
-    'int flashcore_max_abs_error(int32_t dtype, const void *got, const void *want, int64_t count, void *out)',
-  ) as unknown as NativeCompare;
+    'int flashcore_max_abs_error(const flashcore_compared *output, double *out)',
+  ) as unknown as (output: object, out: Float64Array) => number;
   /** Requires isPlainAttention(attention). */
-  const plainArguments = (inputs: TensorsByName, out: TensorBits, attention: ProblemCase, threads = ALL_THREADS) => {
+  const contiguous = (inputs: TensorsByName, out: TensorBits, attention: ProblemCase) => {
     const [Q, K, V] = ['Q', 'K', 'V'].map((name) => entryOf(inputs, name)!) as [TensorBits, TensorBits, TensorBits];
     checkLengths(elementsOfTensor(outputOf(attention)), [Q, K, V, out]);
-    const extent = tensorNamed(attention, 'Q').dims as [number, number, number, number];
+    const [B, H, S, D] = tensorNamed(attention, 'Q').dims;
     const { causal = 0, scale } = attention.values;
-    return [ELEMENTS[attention.dtype].number, Q, K, V, out, ...extent, Math.fround(scale!), causal, threads] as const;
+    return { dtype: ELEMENTS[attention.dtype].number, B, H, S, D, causal, scale, q: Q, k: K, v: V };
   };
   /** `held` keeps the inputs and outputs of other threads alive until these threads finish. */
   const beside = <Arguments extends readonly unknown[]>(
@@ -252,40 +270,28 @@ export function loadReference(path: string): Reference {
     },
     plain: (inputs, attention) => {
       const out = emptyBits(elementsOfTensor(outputOf(attention)), attention.dtype);
-      return checked(plain(...plainArguments(inputs, out, attention)), out);
+      return checked(plain(contiguous(inputs, out, attention), out, ALL_THREADS), out);
     },
     plainBeside: async (inputs, attention) => {
       const out = emptyBits(elementsOfTensor(outputOf(attention)), attention.dtype);
-      const values = plainArguments(inputs, out, attention, THREADS_BESIDE);
-      return checked(await beside<PlainArguments>(plain, values, [inputs, out]), out);
+      const struct = contiguous(inputs, out, attention);
+      return checked(await beside(plain, [struct, out, THREADS_BESIDE], [inputs, out, struct]), out);
     },
     normal: (values, { dtype, key, stream, scale }) =>
-      checked(normal(ELEMENTS[dtype].number, values, values.length, key, stream, scale, 0), values),
+      checked(
+        normal({ key, stream, scale, threads: ALL_THREADS }, ELEMENTS[dtype].number, values, values.length),
+        values,
+      ),
     compare: (got, want, how) => {
       const figures = new Float64Array(FIGURES.length);
       const [first, map, mapIndex] = [how.listed, how.blocks, how.blocks].map((length) => new Float64Array(length));
       const headMap = new Float32Array(how.headMaps ? how.heads * how.blocks : 0);
       checkLengths(how.heads * how.rows * how.columns, [got, want, ...(how.rounding ? [how.rounding] : [])]);
+      const { rows: S, columns: D, heads, rounding = null, absolute, relative, explained, poison, listed } = how;
       const status = compare(
-        ELEMENTS[how.dtype].number,
-        got,
-        want,
-        how.heads,
-        how.rows,
-        how.columns,
-        how.poison,
-        how.absolute,
-        how.relative,
-        how.rounding ?? null,
-        how.explained,
-        how.blockRows,
-        how.blockColumns,
-        figures,
-        first!,
-        how.listed,
-        map!,
-        mapIndex!,
-        how.headMaps ? headMap : null,
+        { got, want, rounding, heads, S, D, dtype: ELEMENTS[how.dtype].number },
+        { absolute, relative, explained, poison, listed, block_rows: how.blockRows, block_columns: how.blockColumns },
+        { figures, first, map, map_index: mapIndex, head_map: how.headMaps ? headMap : null },
       );
       const named = Object.fromEntries(FIGURES.map((name, index) => [name, figures[index]!]));
       return checked(status, {
@@ -299,26 +305,16 @@ export function loadReference(path: string): Reference {
     maxAbsError: (got, want, dtype) => {
       checkLengths(got.length, [want]);
       const out = new Float64Array(1);
-      return checked(maxAbsError(ELEMENTS[dtype].number, got, want, got.length, out), out)[0]!;
+      const compared = { got, want, rounding: null, heads: got.length, S: 1, D: 1, dtype: ELEMENTS[dtype].number };
+      return checked(maxAbsError(compared, out), out)[0]!;
     },
     roundingRatio: (got, { want, rounding, roundingExplains }, output) => {
       checkLengths(elementsOfTensor(output), [got, want, rounding]);
-      const { heads, rows, columns } = matricesOf(output);
+      const { heads, rows: S, columns: D } = matricesOf(output);
+      const compared = { got, want, rounding, heads, S, D, dtype: ELEMENTS[output.dtype].number };
       const out = new Float64Array(2);
-      const [ratio, index] = checked(
-        roundingRatio(
-          ELEMENTS[output.dtype].number,
-          got,
-          want,
-          rounding,
-          heads,
-          rows,
-          columns,
-          roundingExplains ? ROWS_TOGETHER : 0,
-          out,
-        ),
-        out,
-      );
+      const status = roundingRatio(compared, roundingExplains ? ROWS_TOGETHER : 0, out);
+      const [ratio, index] = checked(status, out);
       return { ratio: ratio!, index: index! };
     },
   };
