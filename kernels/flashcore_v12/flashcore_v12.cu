@@ -241,7 +241,7 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
 #pragma unroll 1
     for (; tile < work.kv_tiles; ++tile) step(tile, Masked{});
     if (!take_Q()) break;
-    multiply_scores();  // the next work's
+    multiply_scores();  // of the next work item
     multiply_values();
     wgmma_wait<1>();
     wgmma_hold(S_rmem);

@@ -27,7 +27,7 @@ using Gradients = flashcore_attention_gradients;
 // One value per query row: [B, Hq, Sq].
 struct RowSums {
   std::vector<double> lse, delta;  // natural logarithm; sum of O dO
-  std::vector<double> delta_errors;  // of a kernel's delta, at most; empty if no rounding is wanted
+  std::vector<double> delta_errors;  // upper bounds for a kernel's delta; empty if no rounding is wanted
 };
 
 bool wants_rounding(const Gradients& g) {

@@ -16,8 +16,8 @@ import type { JobPlanner } from '../jobs/job-context.ts';
 
 /**
  * The champion that an ended experiment would become if it were accepted. The decision is not filled in. Errors:
- * NOT_ACCEPTABLE with the reason that the experiment's result gives. `notes`: NOTES.md as handed in with the decision,
- * which decides about a result that lacked nothing else.
+ * NOT_ACCEPTABLE with the reason that the experiment's result gives. `notes` is the NOTES.md that came with the
+ * decision; it matters only if the result lacked nothing but notes.
  */
 export function championOf(job: Job, result: JobResult | undefined, notes: string): Champion {
   const { acceptability, provenance, plan, ranking } = result ?? {};

@@ -98,7 +98,7 @@ function canSplit({ version }: Nvcc): boolean {
 export interface PtxSourceOptions extends Pick<DeviceCode, 'arch' | 'files' | 'unit' | 'name'> {
   /** nvcc, which includes the assembler for GPUs. Any other compiler is not run; it only identifies the host. */
   compiler: Compiler;
-  /** Flags out of COMPILER_FLAGS; only ptxas's flags have an effect here. */
+  /** A selection of COMPILER_FLAGS; only those for ptxas have an effect here. */
   flags: readonly string[];
   /** Maximum registers per thread; 0: no limit. */
   maxRegisters: number;

@@ -42,7 +42,7 @@ function isUsed(line: string, name: string): boolean {
   return decides || rest.replace(new RegExp(`(?<=^\\s*|[(,{]\\s*)${name}(?=\\s*(?:[),}]|$))`, 'g'), '') === rest;
 }
 
-/** The methods of structs that use a member of one of the names, or such a method. */
+/** The methods of structs that use one of the names, directly or through another method. */
 function dependentMethods(code: string, names: readonly string[]): string[] {
   const methods = [...code.matchAll(/\bstruct\s+\w+[^;{]*\{/g)].flatMap((struct) =>
     methodsOf(bodyFrom(code, struct.index + struct[0].length)),

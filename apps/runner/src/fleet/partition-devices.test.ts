@@ -32,7 +32,7 @@ test.each([
   expect(chooseDevice({ devices, load: (id) => LOAD[id]! }, asked).deviceId).toBe(wanted);
 });
 
-test('an unknown partition or model is refused with the known ones', () => {
+test('an unknown partition or model is refused, and the message lists the known ones', () => {
   const devices = partitions.map(expectedDevice);
   for (const asked of ['slurm:gpux', 'h100'])
     expect(() => chooseDevice({ devices, load: () => 0 }, asked)).toThrow(

@@ -128,7 +128,7 @@ test('lines come in source order, with their text; the worst line for bank confl
   ]);
 });
 
-test("no counter of clang's code carries ncu's name, and the result says why", () => {
+test("counters of code made by clang never have ncu's names, and the result says why", () => {
   const { metrics, reason } = modelledResult({ ...COUNTED, frontEnd: 'clang' });
   const names = metrics.map(({ name }) => name);
   expect(names.filter((name) => name.startsWith('smem_') || name.includes('__'))).toEqual([]);

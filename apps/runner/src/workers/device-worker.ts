@@ -22,7 +22,7 @@ export interface DeviceRequestOptions extends RequestOptions {
 
 const CANARY_TRIES = 3;
 
-/** No process could be started that serves the device. */
+/** No worker process that can use the device could be started. */
 export class DeviceNotServing extends Error {}
 
 /**

@@ -34,7 +34,7 @@ export interface DrawRequest extends Pick<BenchmarkRequest, 'seed' | 'trials' | 
 /** A sample of timed launches on values other than N(0, 1). Its drawn heads or sets take the rules in turn. */
 export interface Trial {
   rules: readonly InputRule[];
-  /** The smaller case whose tensors each drawn set repeats; undefined: sets of the timed case itself. */
+  /** A smaller case to draw, whose tensors are then repeated; undefined: the timed case itself is drawn. */
   repeats?: ProblemCase | undefined;
 }
 

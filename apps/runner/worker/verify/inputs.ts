@@ -343,7 +343,10 @@ const LOW_STEP_LOGIT = Math.log(0.05);
 const OUTLIER_CHANNEL = 64;
 const OUTLIER_ELEMENT = 8;
 const OUTLIER_ONE_IN = 64;
-/** exp() of it is infinite in fp32, and its square in fp16. A kernel that looks at some elements of a row misses it. */
+/**
+ * Large enough that exp() overflows in fp32 and the square in fp16. A kernel that reads only some elements of a row
+ * misses it.
+ */
 const LONE_ELEMENT = 300;
 /** One in this many rows differs from the common row of its head. */
 const REPEATED_ONE_IN = 8;

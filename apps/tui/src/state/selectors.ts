@@ -178,7 +178,7 @@ function stateName(job: Job): string {
   return `${word} ${name.replaceAll('_', ' ')} ${endedBadly ? FAILURES_WORD : ''}`;
 }
 
-/** The summary as filters see it. That of a passed job tells what did not fail, and would answer "fail". */
+/** The summary that filters search; empty for a passed job, which names what did not fail: "fail" would match it. */
 const searchedSummary = ({ outcome, summary }: Job): string => (outcome === Outcome.PASSED ? '' : summary);
 
 /** The text that a filter looks at first: names and words, which a row shows. */

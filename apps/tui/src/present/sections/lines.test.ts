@@ -79,7 +79,7 @@ test('in the order of the file, the hottest line is the one that the bottleneck 
   expect(hottestOf('shared memory: its', 'special')).toBe(2);
 });
 
-test('if one line has almost all instructions, the rule for the code of headers is given', () => {
+test('if one line has almost all instructions, a note explains how code in headers is assigned to lines', () => {
   const profile = (share: bigint) =>
     create(ProfileResultSchema, {
       lines: [

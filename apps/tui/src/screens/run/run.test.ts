@@ -30,7 +30,7 @@ test('the build ends with its result; the time until the next phase is shown as 
   ]);
 });
 
-test('a wait during which the emulator is compiled is called that, with its progress', () => {
+test('a job that waits until the emulator is compiled says so, with the progress', () => {
   const events = sampleEvents();
   const until = events.findIndex(({ payload }) => payload.case === 'buildResult');
   const lines = [
@@ -73,7 +73,7 @@ describe('a job whose variant failed', () => {
     return [headerRow(state, 100), ...messageRows(state, 100), [run(title)], ...body].map(rowText).join('\n');
   };
 
-  test('says that its fallback runs, and that it decides nothing', () => {
+  test('says that its fallback runs too, but does not decide the verdict', () => {
     const shown = screen(after(events.length - 1));
     expect(shown).toMatch(/USE_WMMA=1 failed: its fallback USE_WMMA=0 runs as well, and decides nothing/);
     expect(shown).toMatch(/verify USE_WMMA=0/);

@@ -95,7 +95,7 @@ function notListedText(state: AppState): string {
   return others.length === 0 ? '' : `, ${counted(others.length, 'kernel')} not run yet`;
 }
 
-/** The definition, which also says why the list of kernels lacks some of the problem's. */
+/** The definition, and why some kernels of the problem are missing from the list of kernels. */
 function definitionBlocks(state: AppState, chosen: ListedProblem): Block[] {
   const [title, about, ...rest] = problemBlocks(withRunners(state, chosen), championsOf(state, chosen.id));
   const listed = new Set(state.kernels.map(({ kernelId }) => kernelId));

@@ -4453,7 +4453,7 @@ export enum HeldOutVerdict {
   UNSPECIFIED = 0,
 
   /**
-   * Right on all, and slower than the champion on none; on the emulator, where nothing is timed, right on all.
+   * Right on all shapes and slower than the champion on none. On the emulator, which times nothing: right on all.
    *
    * @generated from enum value: HELD_OUT_VERDICT_PASSED = 1;
    */
