@@ -41,7 +41,7 @@ rmSync(work, { recursive: true });
 const megabytes = statSync(archive).size / 1e6;
 if (megabytes > MAX_MEGABYTES) {
   console.error(
-    `${archive} has ${megabytes.toFixed(1)} MB; wanted at most ${MAX_MEGABYTES}: see what grew with  tar tvf ${archive} | sort -k3 -n`,
+    `${archive} has ${megabytes.toFixed(1)} MB; must be at most ${MAX_MEGABYTES}: see what grew with  tar tvf ${archive} | sort -k3 -n`,
   );
   process.exit(1);
 }

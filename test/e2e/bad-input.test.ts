@@ -45,7 +45,7 @@ const BAD: [title: string, args: string[], exitCode: number, texts: RegExp[]][] 
     [/D == 64/, /1x1x64x128/],
   ],
   ['a malformed shape', ['verify', 'fa_v2_wmma', '--shape', '1x1x64'], 2, [/1x1x64/, /2x8x512x64/]],
-  ['a shape with a zero', ['verify', 'fa_v2_wmma', '--shape', '0x1x64x64'], 2, [/batch/, /found 0/]],
+  ['a shape with a zero', ['verify', 'fa_v2_wmma', '--shape', '0x1x64x64'], 2, [/batch/, /got 0/]],
   [
     'a parameter that the manifest does not have',
     ['build', 'fa_v2_wmma', '--set', 'USE_WMA=1'],

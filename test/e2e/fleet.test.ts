@@ -183,7 +183,7 @@ test.skipIf(missing('slurm-wlm'))('errors in the cluster’s configuration are r
   });
   expect(start({}, 'nowhere')).toMatchObject({
     exitCode: 2,
-    stderr: expect.stringContaining('partition nowhere: wanted one of low, high') as string,
+    stderr: expect.stringContaining('partition nowhere: must be one of low, high') as string,
   });
   // This PATH has Node but not Slurm.
   expect(start({ PATH: join(ROOT, 'node_modules/.bin') }, 'low')).toMatchObject({

@@ -190,9 +190,9 @@ test('the manifest of a .ptx may not have settings for a C++ compiler', () => {
   const { exitCode, stderr } = home.faTui(['verify', folder, ...CASE]);
   expect([exitCode, stderr]).toEqual([
     2,
-    expect.stringContaining('parameters: wanted none: a .ptx source is compiled'),
+    expect.stringContaining('parameters: must be empty: a .ptx source is compiled'),
   ]);
-  expect(stderr).toContain('wanted flags of ptxas alone');
+  expect(stderr).toContain('must be flags of ptxas alone');
 });
 
 /** A folder whose source is the example's machine code for sm_90a. */
@@ -221,8 +221,8 @@ test('the manifest of a cubin may not have settings for a compiler', () => {
     change: (text) => edited(text, 'toggle:', "compile: { maxrregcount: 64, flags: ['-Xptxas=-O3'] }\ntoggle:"),
   });
   const { exitCode, stderr } = home.faTui(['verify', folder, ...CASE]);
-  expect([exitCode, stderr]).toEqual([2, expect.stringContaining('wanted 0: a .cubin source is compiled already')]);
-  expect(stderr).toContain('wanted none: a .cubin source is compiled already');
+  expect([exitCode, stderr]).toEqual([2, expect.stringContaining('must be 0: a .cubin source is compiled already')]);
+  expect(stderr).toContain('must be empty: a .cubin source is compiled already');
 });
 
 test.skipIf(missing('nvcc'))('a cubin is built as it is, with its entries and the Python it was compiled from', () => {

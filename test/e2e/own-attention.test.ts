@@ -191,6 +191,6 @@ test('SDPA is timed along with plain attention only if its problem says so', { t
   const { exitCode, stderr } = faTui(...bench);
   expect([exitCode, stderr]).toEqual([
     2,
-    expect.stringMatching(/problem.yaml:\d+: baselines\[0\]: wanted one of sdpa, found "spda"/),
+    expect.stringMatching(/problem.yaml:\d+: baselines\[0\]: must be one of sdpa, got "spda"/),
   ]);
 });

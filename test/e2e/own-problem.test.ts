@@ -272,7 +272,7 @@ test('a missing reference and an impossible case are refused before a job exists
   refused(/our_norm\/reference\.cpp: must be there/);
   renameSync(away, reference);
   edited(join(problem, 'cases.yaml'), ['rows: 7', 'rows: 0'], () =>
-    refused(/our_norm\/cases\.yaml:\d+: sets\.\w+\[\d+\]\.rows: wanted an integer of 1/),
+    refused(/our_norm\/cases\.yaml:\d+: sets\.\w+\[\d+\]\.rows: must be an integer of 1/),
   );
 });
 

@@ -218,7 +218,7 @@ test('a case that the problem does not have is refused at once', () => {
   ];
   expect(refusals.map((text) => /error: (.*)/.exec(text)?.[1])).toEqual([
     expect.stringContaining("shapes[0].values.N: must be given: N is rmsnorm's columns"),
-    expect.stringContaining('shapes[0].values.N: wanted an integer of 1 to 2147483647, found 0'),
+    expect.stringContaining('shapes[0].values.N: must be an integer of 1 to 2147483647, got 0'),
     expect.stringContaining('rmsnorm has no B: a case of it says rows, N'),
   ]);
 });

@@ -60,7 +60,7 @@ export function writePage(): void {
   const page = readFileSync(join(root, PAGE), 'utf8');
   const [before, rest] = page.split(BEGIN);
   const after = rest?.split(END)[1];
-  if (before === undefined || after === undefined) throw new Error(`${PAGE}: wanted the lines ${BEGIN} and ${END}`);
+  if (before === undefined || after === undefined) throw new Error(`${PAGE}: must have the lines ${BEGIN} and ${END}`);
   const measured = existsSync(overhead)
     ? overheadText(JSON.parse(readFileSync(overhead, 'utf8')) as Overhead)
     : '`npx nx fleet-overhead test` measures what a gateway adds over gRPC: not measured yet.';

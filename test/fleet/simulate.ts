@@ -57,7 +57,7 @@ else {
 
 function numberOf(name: string, text: string): number {
   const value = Number(text);
-  if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} ${text}: wanted a whole number above 0`);
+  if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} ${text}: must be a whole number above 0`);
   return value;
 }
 

@@ -16,7 +16,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { minutes: { type: 'string', default: '120' }, test: { type: 'string', default: '' } },
 });
-if (!(Number(values.minutes) > 0)) throw new Error(`--minutes ${values.minutes}: wanted a number above 0`);
+if (!(Number(values.minutes) > 0)) throw new Error(`--minutes ${values.minutes}: must be a number above 0`);
 const folder = mkdtempSync(join(tmpdir(), 'fc-soak-'));
 try {
   process.exitCode = await run(join(folder, 'figures.jsonl'), positionals);

@@ -25,7 +25,7 @@ export async function ladderSteps(): Promise<Manifest[]> {
   const lost = manifests.filter((each) => !ordered.includes(each));
   if (lost.length > 0)
     throw new Error(
-      `Wanted every kernel's "after" to lead back to the first step, found ${lost.map(({ id, after }) => `${id} after ${after}`).join(', ')}`,
+      `Every kernel's "after" must lead back to the first step, got ${lost.map(({ id, after }) => `${id} after ${after}`).join(', ')}`,
     );
   return ordered;
 }

@@ -208,7 +208,7 @@ export class KernelCatalog {
       throw new FlashcoreError(
         'INVALID_MANIFEST',
         { path: shownPath, key: 'id' },
-        `${shownPath}: id: wanted the folder's name ${basename(path)}, found ${manifest.id}`,
+        `${shownPath}: id: must be the folder's name ${basename(path)}, got ${manifest.id}`,
       );
     }
     requireSource(folder, manifest);

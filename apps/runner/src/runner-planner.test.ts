@@ -18,7 +18,7 @@ test("held-out shapes are read from the host's file, and without a file there ar
 });
 
 test.each([
-  ['shapes: []', /wanted at least one shape/],
+  ['shapes: []', /must have at least one shape/],
   ['shapes: [{ B: 0, H: 1, S: 1, D: 64, causal: false }]', /B/],
   ['sets: {}', /shapes|sets/],
 ])('a runner does not start with %s', (text, expected) => {

@@ -21,7 +21,7 @@ constexpr int DEEPEST_OPERAND = 16;
 constexpr size_t DEEPEST_SCOPE = 1000;
 /** How many nested inlined calls are followed, and how many callers of a line are told apart. */
 constexpr size_t MOST_CALLS = 64, MOST_CALLERS = 32;
-/** The share of a kernel's instructions from which on a line counts as the call of everything. */
+/** A line with at least this share of a kernel's instructions counts as the call that contains all of them. */
 constexpr double CALLS_NEARLY_ALL = 0.9;
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -129,17 +129,17 @@ class Parser {
     return true;
   }
   void expect(const char* text) {
-    if (!take(text)) fail(std::string("wanted ") + text + ", is " + (token_.text.empty() ? "the end" : token_.text));
+    if (!take(text)) fail(std::string("must be ") + text + ", got " + (token_.text.empty() ? "the end" : token_.text));
   }
   std::string word() {
     std::string text = token_.text;
-    if (token_.kind != Token::Word) fail("wanted a name, is " + text);
+    if (token_.kind != Token::Word) fail("must be a name, got " + text);
     next();
     return text;
   }
   int64_t integer() {
     const bool minus = take("-");
-    if (token_.kind != Token::Number) fail("wanted a number, is " + token_.text);
+    if (token_.kind != Token::Number) fail("must be a number, got " + token_.text);
     const auto value = static_cast<int64_t>(strtoull(token_.text.c_str(), nullptr, 0));
     next();
     return minus ? negated(value) : value;
@@ -394,14 +394,14 @@ class Parser {
     if (take("(")) {
       const bool masks = value.kind == OperandKind::Immediate;
       if (masks && value.value == 0) fail("a mask of no bits");
-      if (!masks && value.name != "generic") fail("wanted generic or a mask in front of (, is " + value.name);
+      if (!masks && value.name != "generic") fail("must be generic or a mask in front of (, got " + value.name);
       if (masks) relocation.shift = static_cast<unsigned>(__builtin_ctzll(static_cast<uint64_t>(value.value)));
       value = operand();
       expect(")");
       if (take("+")) value.value += integer();
     }
     if (value.kind == OperandKind::Immediate) return value;
-    if (value.kind != OperandKind::Symbol) fail("wanted a number or an address as initial value");
+    if (value.kind != OperandKind::Symbol) fail("an initial value must be a number or an address");
     relocation.name = value.name;
     relocation.offset = value.value;
     variable.relocations.push_back(std::move(relocation));
@@ -723,7 +723,7 @@ class Parser {
     o.kind = OperandKind::Immediate;
     const bool minus = take("-");
     const std::string text = token_.text;
-    if (token_.kind != Token::Number) fail("wanted a number, is " + text);
+    if (token_.kind != Token::Number) fail("must be a number, got " + text);
     next();
     if (text.size() > 2 && text[0] == '0' && strchr("fFdD", text[1])) {
       o.literal = text[1] == 'f' || text[1] == 'F' ? 'f' : 'd';

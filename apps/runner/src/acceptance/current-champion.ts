@@ -51,7 +51,7 @@ export function replacedChampions({ job, result, wanted, champions, over }: Comp
   if (over !== compared)
     throw invalidRequest({
       field: 'over',
-      description: `must be ${compared}, which the result was compared with, is ${over}`,
+      description: `must be ${compared}, which the result was compared with, got ${over}`,
     });
   return held;
 }

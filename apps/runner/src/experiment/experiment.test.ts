@@ -305,7 +305,7 @@ test('a manifest whose source is not in its folder is refused before a job exist
   };
   const line = TOGGLED['kernel.yaml'].split('\n').findIndex((text) => text.startsWith('source:')) + 1;
   const { 'toggled.cu': source, ...manifest } = TOGGLED;
-  const message = `kernel.yaml:${line}: source: wanted a file of the kernel's folder, found "toggled.cu"`;
+  const message = `kernel.yaml:${line}: source: must be a file of the kernel's folder, got "toggled.cu"`;
   expect(refused(manifest)).toThrow(
     expect.objectContaining({ reason: 'INVALID_MANIFEST', message: `${message}: it has no source` }),
   );
@@ -322,7 +322,7 @@ test('a manifest with a launch that no device allows is refused before a job exi
   expect(compile).toThrow(
     expect.objectContaining({
       reason: 'INVALID_MANIFEST',
-      message: expect.stringContaining('launches[0].block[0]: wanted an integer of 1 to 1024, found 2048') as string,
+      message: expect.stringContaining('launches[0].block[0]: must be an integer of 1 to 1024, got 2048') as string,
     }),
   );
 });

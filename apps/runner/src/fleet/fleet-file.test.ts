@@ -20,30 +20,30 @@ test('every key that a file may omit has a default', () => {
 
 test.each([
   ['an unknown key', 'max: 4', 'max: 4, mx: 2', 'fleet.yaml:6: partitions[0]: unknown key "mx" (did you mean "max"'],
-  ['a minimum above the maximum', 'max: 4', 'max: 4, min: 5', 'partitions[0].min: wanted at most max (4), found 5'],
+  ['a minimum above the maximum', 'max: 4', 'max: 4, min: 5', 'partitions[0].min: must be at most max (4), got 5'],
   [
     'a partition whose name sbatch would read as an option',
     'partition: gpu',
     'partition: --wrap=x',
-    'wanted a name as Slurm has it',
+    'must be a name as Slurm has it',
   ],
   [
     'an option of sbatch that the gateway sets',
     'max: 4',
     'max: 4, sbatch: [--comment=x, --wra=reboot]',
-    'partitions[0].sbatch[1]: wanted an option that flashcore does not give itself',
+    'partitions[0].sbatch[1]: must be an option that flashcore does not give itself',
   ],
   [
     'a word that is not an option',
     'max: 4',
     'max: 4, sbatch: [reboot]',
-    'wanted an option of sbatch as --name or --name=value',
+    'must be an option of sbatch as --name or --name=value',
   ],
   [
     'a path with a line break, which would add a line to the pilots’ script',
     '/opt/flashcore',
     '"/opt/a\\nreboot"',
-    'bundle: wanted an absolute path',
+    'bundle: must be an absolute path',
   ],
 ])('%s is refused with its line or key', (_, good, bad, wanted) => {
   expect(() => parseFleet(GOOD.replace(good, bad), 'fleet.yaml')).toThrow(wanted);
@@ -51,13 +51,13 @@ test.each([
 
 test('a file without a partition is refused', () => {
   expect(() => parseFleet(GOOD.replace(/partitions:[^]*/, 'partitions: []'), 'fleet.yaml')).toThrow(
-    'partitions: wanted at least one partition, found none',
+    'partitions: must have at least one partition, got none',
   );
 });
 
 test('a partition that is listed twice is refused', () => {
   const twice = `${GOOD}  - { partition: GPU, device: NVIDIA H200, max: 1 }\n`;
-  expect(() => parseFleet(twice, 'fleet.yaml')).toThrow('partitions[1].partition: wanted each partition once');
+  expect(() => parseFleet(twice, 'fleet.yaml')).toThrow('partitions[1].partition: must be listed once');
 });
 
 test.each([

@@ -31,7 +31,7 @@ const isFree = (option: string): boolean => {
 const freeOption = () =>
   matching(/^--[a-z][a-z-]{1,40}(?:=[^\n]{1,200})?$/, 'an option of sbatch as --name or --name=value').refine(isFree, {
     error: ({ input }) =>
-      `wanted an option that flashcore does not give itself and the file has no key for, found ${String(input)}`,
+      `must be an option that flashcore does not give itself and the file has no key for, got ${String(input)}`,
   });
 
 /** The keys of a partition, whatever the scheduler. */
@@ -78,11 +78,11 @@ const partOf = (object: string, own: readonly string[]) =>
     .refine(
       (part) => Object.entries(part).every(([field, value]) => !LISTS.includes(field) || isListOfMappings(value)),
       {
-        error: `wanted lists of mappings for ${LISTS.join(', ')}`,
+        error: `must have lists of mappings for ${LISTS.join(', ')}`,
       },
     )
     .refine((part) => own.every((field) => !Object.hasOwn(part, field)), {
-      error: `wanted fields of a ${object} other than ${own.join(', ')}, which the gateway gives`,
+      error: `must be fields of a ${object} other than ${own.join(', ')}, which the gateway gives`,
     })
     .optional();
 
@@ -214,13 +214,13 @@ export function parseFleet(source: string, path: string, scheduler: SchedulerNam
   const file = yamlFile.parseYamlFile(source, path, schema);
   const all: readonly Omit<PartitionSettings, 'deviceId'>[] = file.value.partitions;
   if (all.length === 0)
-    throw file.refuse([{ key: ['partitions'], message: 'wanted at least one partition, found none' }]);
+    throw file.refuse([{ key: ['partitions'], message: 'must have at least one partition, got none' }]);
   const names = all.map(({ partition }) => partition.toLowerCase());
   const faults = all.flatMap(({ partition, min, max }, index) => [
     ...(names.indexOf(names[index]!) < index
-      ? [{ key: ['partitions', index, 'partition'], message: `wanted each partition once, found ${partition} twice` }]
+      ? [{ key: ['partitions', index, 'partition'], message: `must be listed once, got ${partition} twice` }]
       : []),
-    ...(min > max ? [{ key: ['partitions', index, 'min'], message: `wanted at most max (${max}), found ${min}` }] : []),
+    ...(min > max ? [{ key: ['partitions', index, 'min'], message: `must be at most max (${max}), got ${min}` }] : []),
   ]);
   if (faults.length > 0) throw file.refuse(faults);
   const partitions = all.map((one, index) => ({ ...one, deviceId: `${scheduler}:${names[index]!}` }));

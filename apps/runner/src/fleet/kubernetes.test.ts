@@ -256,23 +256,28 @@ test.each([
     'a pod field that only the gateway may set',
     'pod: { ',
     'pod: { restartPolicy: Always, ',
-    'wanted fields of a PodSpec other than',
+    'must be fields of a PodSpec other than',
   ],
   [
     'a container field that only the gateway may set',
     'container: { ',
     'container: { args: [sh], ',
-    'wanted fields of a Container',
+    'must be fields of a Container',
   ],
   [
     'a partition name that a label cannot hold',
     'partition: cpu',
     'partition: CPU_1',
-    'wanted a name of at most 40 characters',
+    'must be a name of at most 40 characters',
   ],
-  ['a value of volumes that is not a list', 'pod: { ', 'pod: { volumes: x, ', 'wanted lists of mappings for volumes'],
+  [
+    'a value of volumes that is not a list',
+    'pod: { ',
+    'pod: { volumes: x, ',
+    'must have lists of mappings for volumes',
+  ],
   ['a key that only Slurm partitions have', 'max: 1', 'max: 1, gres: gpu:1', 'unknown key "gres"'],
-  ['an image that looks like an option', 'image: registry', 'image: " --x registry', 'wanted an image'],
+  ['an image that looks like an option', 'image: registry', 'image: " --x registry', 'must be an image'],
 ])('%s is refused with its line or key', (_, good, bad, wanted) => {
   const source = SOURCE.replace(good, bad).replace('0.1.0', bad.includes('"') ? '0.1.0"' : '0.1.0');
   expect(() => fileOf(source)).toThrow(wanted);

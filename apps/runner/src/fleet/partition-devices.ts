@@ -15,7 +15,7 @@ export function expectedDevice({ partition, deviceId, device }: PartitionSetting
   const limits = sheet && archLimits(sheet.arch);
   if (!sheet || !limits)
     throw new UsageError(
-      `partition ${partition}: wanted a GPU that flashcore has a data sheet of, or "${EMULATOR_ID}", found "${device}"`,
+      `partition ${partition}: must be a GPU that flashcore has a data sheet of, or "${EMULATOR_ID}", got "${device}"`,
     );
   return create(DeviceSchema, {
     deviceId,

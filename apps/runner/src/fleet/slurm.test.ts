@@ -58,9 +58,9 @@ test('a missing or old Slurm and an unknown partition or GRES are refused with w
   await expect(checkSlurm(FILE)).rejects.toThrow('Install Slurm’s commands');
   for (const [partitions, version, message] of [
     [`echo 'gpu|gpu:l4:4'`, 'slurm 19.05.5', 'Update Slurm to 20.02 or later: this is slurm 19.05.5'],
-    [`printf 'debug|gpu:4\\nbig|gpu:8\\n'`, VERSION, 'partition gpu: wanted one of debug, big'],
-    [`echo 'gpu|(null)'`, VERSION, 'wanted a GRES that one of its nodes has (GresTypes and gres.conf), found gpu:1'],
-    [`echo 'gpu|shard:gpu:8'`, VERSION, 'found gpu:1: its nodes have shard:gpu:8'],
+    [`printf 'debug|gpu:4\\nbig|gpu:8\\n'`, VERSION, 'partition gpu: must be one of debug, big'],
+    [`echo 'gpu|(null)'`, VERSION, 'must be a GRES that one of its nodes has (GresTypes and gres.conf), got gpu:1'],
+    [`echo 'gpu|shard:gpu:8'`, VERSION, 'got gpu:1: its nodes have shard:gpu:8'],
     [`echo 'sinfo: error: no such option' >&2; exit 1`, VERSION, 'Look at SLURM_CONF: sinfo said: sinfo: error'],
   ] as const) {
     using fake = fakeSlurm(sinfo(partitions, version));
@@ -86,7 +86,7 @@ test.each([
   const checked = await checkSlurm(file).catch((error: unknown) => (error as Error).message);
   expect(fake.asked()).toHaveLength(2);
   if (taken) expect(checked).toBeUndefined();
-  else expect(checked).toContain(`found ${gres}: its nodes have ${offered}`);
+  else expect(checked).toContain(`got ${gres}: its nodes have ${offered}`);
 });
 
 test('reports why a pilot cannot start until somebody changes something, but not that it waits in the queue', async () => {

@@ -219,13 +219,13 @@ export async function checkSlurm(file: SlurmFile): Promise<string | undefined> {
     const own = found.filter(([name]) => name === partition);
     if (own.length === 0) {
       const names = [...new Set(found.map(([name]) => name).filter((name) => name !== ''))];
-      throw new UsageError(`--slurm: partition ${partition}: wanted one of ${names.join(', ')}`);
+      throw new UsageError(`--slurm: partition ${partition}: must be one of ${names.join(', ')}`);
     }
     const offered = own.flatMap(([, text = '']) => gresOf(text));
     const [wanted] = gresOf(gres) as [Gres];
     if (!offered.some((one) => covers(one, wanted)))
       throw new UsageError(
-        `--slurm: partition ${partition}: wanted a GRES that one of its nodes has (GresTypes and gres.conf), found ${gres}: its nodes have ${said([[...new Set(own.map(([, text]) => text))].join(', ')])}`,
+        `--slurm: partition ${partition}: must be a GRES that one of its nodes has (GresTypes and gres.conf), got ${gres}: its nodes have ${said([[...new Set(own.map(([, text]) => text))].join(', ')])}`,
       );
   }
   return undefined;

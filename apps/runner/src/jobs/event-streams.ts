@@ -96,7 +96,7 @@ function checkAfterSequence(row: JobRow, afterSequence: number): void {
   if (afterSequence > row.last_sequence) {
     throw invalidRequest({
       field: 'after_sequence',
-      description: `must be at most ${row.last_sequence}, the number of the job's last event so far, is ${afterSequence}`,
+      description: `must be at most ${row.last_sequence}, the number of the job's last event so far, got ${afterSequence}`,
     });
   }
   if (afterSequence < row.first_sequence - 1) {

@@ -90,7 +90,7 @@ const jobsText = (count: number): string => `${count} ${count === 1 ? 'job' : 'j
 function limit(text: string): number {
   if (text === 'forever') return Infinity;
   const value = text.trim() === '' ? Number.NaN : Number(text);
-  if (!(value >= 0 && value <= 1e6)) throw new InvalidArgumentError('wanted a number of 0 to 1000000, or "forever"');
+  if (!(value >= 0 && value <= 1e6)) throw new InvalidArgumentError('must be a number of 0 to 1000000, or "forever"');
   return value;
 }
 

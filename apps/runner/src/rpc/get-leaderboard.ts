@@ -108,7 +108,7 @@ function withoutShape<Place extends { shape?: Shape | undefined }>({ shape: _, .
 
 function unknownSet(name: string, sets: readonly CaseSet[]): string {
   const known = sets.map((set) => set.name);
-  return `must be one of ${known.join(', ')}, is "${name}"${didYouMean(name, known)}`;
+  return `must be one of ${known.join(', ')}, got "${name}"${didYouMean(name, known)}`;
 }
 
 /** The request with every default filled in. A device's id is replaced by the device's name. */

@@ -76,7 +76,7 @@ export const readArtifact = ({ artifacts }: Services): StreamHandler<ReadArtifac
     if (offset < 0n || offset > BigInt(size))
       throw invalidRequest({
         field: 'offset',
-        description: `must be from 0 to ${size}, the artifact's size, is ${offset}`,
+        description: `must be from 0 to ${size}, the artifact's size, got ${offset}`,
       });
     for (let position = Number(offset); position < size;) {
       const { buffer, bytesRead } = await file.read(Buffer.alloc(Math.min(PIECE_BYTES, size - position)), { position });

@@ -139,7 +139,7 @@ test('an unknown set, or a set together with a shape, is refused; a set without 
   expect(await refused({ caseSet: 'succes' })).toEqual([
     {
       field: 'case_set',
-      description: 'must be one of success, canonical, is "succes" (did you mean "success"?)',
+      description: 'must be one of success, canonical, got "succes" (did you mean "success"?)',
     },
   ]);
   expect(await refused({ caseSet: 'success', shape: OTHER })).toMatchObject([{ field: 'case_set' }]);

@@ -47,7 +47,7 @@ export function chooseDevice({ devices, load }: DeviceChoice, asked: string): De
   const ids = devices.map((one) => one.deviceId);
   throw invalidRequest({
     field: 'options.device_id',
-    description: `must be one of this host's devices (${ids.join(', ')}), a model of theirs, or "${ANY_DEVICE}", is "${asked}"${didYouMean(deviceId, ids)}`,
+    description: `must be one of this host's devices (${ids.join(', ')}), a model of theirs, or "${ANY_DEVICE}", got "${asked}"${didYouMean(deviceId, ids)}`,
   });
 }
 

@@ -115,7 +115,7 @@ export function caseSet(name: string, { sets }: Cases, field: string): readonly 
   const known = Object.keys(sets);
   throw invalidRequest({
     field,
-    description: `must be one of ${known.join(', ')}, is "${name}"${didYouMean(name, known)}`,
+    description: `must be one of ${known.join(', ')}, got "${name}"${didYouMean(name, known)}`,
   });
 }
 

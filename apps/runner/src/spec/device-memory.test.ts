@@ -38,7 +38,7 @@ test('a shape that fits once but not twice is verified and profiled, but not tim
     {
       field: 'benchmark.shapes[1]',
       description:
-        'wanted a shape that fits into the 1.0 GiB of gpu0, found 1x20x65536x64, which takes 1.3 GiB (2 sets of Q, K, V, O)',
+        'must be a shape that fits into the 1.0 GiB of gpu0, got 1x20x65536x64, which takes 1.3 GiB (2 sets of Q, K, V, O)',
     },
   ]);
 });
@@ -71,7 +71,7 @@ test('the workspace adds to the needed memory; a shape that the kernel does not 
   ]).toEqual([
     [],
     [
-      'wanted a shape that fits into the 1.0 GiB of gpu0, found 1x20x65536x64, which takes 1.3 GiB (1 set of Q, K, V, O and workspace)',
+      'must be a shape that fits into the 1.0 GiB of gpu0, got 1x20x65536x64, which takes 1.3 GiB (1 set of Q, K, V, O and workspace)',
     ],
   ]);
 });

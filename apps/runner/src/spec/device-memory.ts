@@ -90,7 +90,7 @@ function excess(
   if (needed <= Number(device.memoryBytes)) return undefined;
   const tensors = plan.tensors.map(({ name }) => name).join(', ');
   const what = `${sets} ${sets === 1 ? 'set' : 'sets'} of ${tensors}${workspace > 0 ? ' and workspace' : ''}`;
-  return `wanted a shape that fits into the ${gib(Number(device.memoryBytes))} GiB of ${device.deviceId}, found ${formatShape(shape)}, which takes ${gib(needed)} GiB (${what})`;
+  return `must be a shape that fits into the ${gib(Number(device.memoryBytes))} GiB of ${device.deviceId}, got ${formatShape(shape)}, which takes ${gib(needed)} GiB (${what})`;
 }
 
 /** What a launch's tensors and workspace take, and what the device has, for a launch that found too little free. */

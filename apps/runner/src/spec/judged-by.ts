@@ -97,7 +97,7 @@ function checkShapes(gates: readonly PlannedGate[], cases: Cases): void {
     } catch (cause) {
       if (!(cause instanceof FlashcoreError)) throw cause;
       const sets = Object.keys(cases.sets).join(', ');
-      const description = `gate ${id}: shape must be one of ${sets}, or a shape such as 2x8x512x64, is "${metric.shape}"`;
+      const description = `gate ${id}: shape must be one of ${sets}, or a shape such as 2x8x512x64, got "${metric.shape}"`;
       throw new FlashcoreError('INVALID_REQUEST', { gate: id, shape: metric.shape }, description, {
         violations: [{ field: 'gates_yaml', description }],
         cause,

@@ -121,7 +121,7 @@ test.each([
     NAMED.replace('S: 3', 'S: 4'),
     '"Model 8B small" is the name of 1x2x4x64c: give 1x2x3x64c another',
   ],
-  ['a comma in a name', NAMED.replace('8B', '8B,'), 'wanted a name of at most 48 letters, digits, spaces and'],
+  ['a comma in a name', NAMED.replace('8B', '8B,'), 'must be a name of at most 48 letters, digits, spaces and'],
 ])('an invalid or ambiguous name of a case is refused: %s', (_, other, message) => {
   const text = withOwn(PROFILE, `${other}\n  more:\n    - ${NAMED}`);
   expect(() => parseCases(text, 'cases.yaml')).toThrow(message);
@@ -142,18 +142,18 @@ test.each([
   [
     PROFILE.replace('atol: 0.5', 'atol: -1'),
     SHAPE,
-    /cases.yaml:\d+: tolerances.mine.atol: wanted a number of at least 0/,
+    /cases.yaml:\d+: tolerances.mine.atol: must be a number of at least 0/,
   ],
   [PROFILE.replace('bf16:', 'fp8:'), SHAPE, /cases.yaml:\d+: tolerances.mine: unknown key "fp8"/],
   [
     PROFILE,
     SHAPE.replace('S: 3', 'S: 0'),
-    /cases.yaml:\d+: sets.my_shapes\[0\].S: wanted an integer of 1 to 2147483647/,
+    /cases.yaml:\d+: sets.my_shapes\[0\].S: must be an integer of 1 to 2147483647/,
   ],
   [
     PROFILE,
     SHAPE.replace('S: 3', 'S: 9223372036854775808'),
-    /cases.yaml:\d+: sets.my_shapes\[0\].S: wanted an integer/,
+    /cases.yaml:\d+: sets.my_shapes\[0\].S: must be an integer/,
   ],
   [PROFILE, SHAPE.replace('D: 64, ', ''), /cases.yaml:\d+: sets.my_shapes\[0\].D: /],
 ])('a wrong profile or set is refused with file and line: %s, %s', (profile, shape, message) => {

@@ -76,7 +76,7 @@ export function whyNotSdpa(problem: Problem, shape: Shape, dtype: TensorDtype): 
 function sdpaDtype(text: string): TensorDtype {
   const dtype = isTensorDtype(text) ? text : 'fp16';
   if (isSmall(dtype))
-    throw invalidRequest({ field: 'dtype', description: `must be fp16, bf16 or fp32 for SDPA, is ${dtype}` });
+    throw invalidRequest({ field: 'dtype', description: `must be fp16, bf16 or fp32 for SDPA, got ${dtype}` });
   return dtype;
 }
 
@@ -94,7 +94,7 @@ function namesOf(asked: readonly string[], { field, known }: { field: string; kn
     if (known.includes(name)) return name;
     throw invalidRequest({
       field,
-      description: `must be some of ${known.join(', ')}, is "${text}"${didYouMean(name, known)}`,
+      description: `must be some of ${known.join(', ')}, got "${text}"${didYouMean(name, known)}`,
     });
   });
 }

@@ -79,7 +79,7 @@ test('a text that is not a digest is refused, even if its type says that it is o
   const blobs = new BlobStore(folder);
   const digest = '../flashcore.db' as typeof sha256;
   for (const use of [() => blobs.path(digest), () => blobs.read(digest), () => blobs.has(digest)])
-    expect(use).toThrow('sha256: must be a SHA-256 of 64 lower-case hexadecimal digits, is "../flashcore.db"');
+    expect(use).toThrow('sha256: must be a SHA-256 of 64 lower-case hexadecimal digits, got "../flashcore.db"');
 });
 
 test('nothing is left of a file that is not kept, or that a killed runner was writing', () => {

@@ -13,7 +13,7 @@ const FILE_CALLS = ['openSync', 'writeSync', 'writeFileSync', 'mkdirSync', 'rena
  */
 export function armStoreFault(text: string, folder: string): void {
   const [, code = '', from, forMs] = /^(ENOSPC|EIO|SQLITE_BUSY) (\d+) (\d+)$/.exec(text) ?? [];
-  if (!forMs) throw new Error(`Wanted a fault such as "ENOSPC 7 1500", found "${text}"`);
+  if (!forMs) throw new Error(`A fault must be such as "ENOSPC 7 1500", got "${text}"`);
   let left = Number(from);
   let endsAt = Infinity;
   const fails = (): boolean => {
@@ -74,7 +74,7 @@ function failFiles(fails: () => boolean, code: string, folder: string): void {
  */
 export function armFailpoint(text: string): void {
   const [, digits, where] = /^(\d+) (before|after|torn)$/.exec(text) ?? [];
-  if (!where) throw new Error(`Wanted a failpoint such as "7 before", found "${text}"`);
+  if (!where) throw new Error(`A failpoint must be such as "7 before", got "${text}"`);
   let left = Number(digits);
   // eslint-disable-next-line @typescript-eslint/unbound-method -- called on its own database below
   const { exec } = DatabaseSync.prototype;

@@ -74,10 +74,10 @@ export function readTrace(bytes: Buffer): TracedLaunch {
 }
 
 function statementsOf(json: unknown): Statement[] {
-  if (!Array.isArray(json)) throw new TypeError('wanted an array of statements');
+  if (!Array.isArray(json)) throw new TypeError('must be an array of statements');
   return (json as Record<string, unknown>[]).map((each) => {
     const operands = each['operands'];
-    if (!Array.isArray(operands)) throw new TypeError('wanted a statement with its operands');
+    if (!Array.isArray(operands)) throw new TypeError('must be a statement with its operands');
     return {
       op: String(each['op']),
       operands: (operands as Record<string, unknown>[]).map((operand) => ({
@@ -96,13 +96,13 @@ function statementsOf(json: unknown): Statement[] {
 }
 
 function registersOf(value: unknown): number[] {
-  if (!Array.isArray(value)) throw new TypeError('wanted an array of registers');
+  if (!Array.isArray(value)) throw new TypeError('must be an array of registers');
   return value.map(wholeNumber);
 }
 
 const MOST = 1 << 24;
 
 function wholeNumber(value: unknown): number {
-  if (!Number.isInteger(value) || Math.abs(value as number) > MOST) throw new TypeError('wanted a whole number');
+  if (!Number.isInteger(value) || Math.abs(value as number) > MOST) throw new TypeError('must be a whole number');
   return value as number;
 }

@@ -212,7 +212,7 @@ const kept = ({ plan }: SearchStore): JobCommandOptions => plan.options as unkno
 export function requireRate({ deviceId, name, usdPerHour }: Device, maxUsd: number | null): void {
   if (maxUsd === null || usdPerHour !== undefined) return;
   throw new UsageError(
-    `--max-usd: wanted a device whose rate is known, and what an hour of ${deviceId} costs is not: set --usd-per-hour "${name}=2.50" where the runner starts, or give --max-device-seconds instead`,
+    `--max-usd: needs a device whose rate is known, and that of ${deviceId} is not: set --usd-per-hour "${name}=2.50" where the runner starts, or give --max-device-seconds instead`,
   );
 }
 

@@ -63,10 +63,10 @@ test.each([
     CONFIG.replace('dtype: fp16', 'dtype: bf16'),
     /rbk_config.yaml:8: shapes\[1\]\.dtype: must be bf16, as the first shape's, got fp16: write a file for each dtype/,
   ],
-  ['an unsupported dtype for all shapes', `dtype: fp8\n${CONFIG}`, /dtype: wanted one of fp16, .*bf16.*, found "?fp8/],
+  ['an unsupported dtype for all shapes', `dtype: fp8\n${CONFIG}`, /dtype: must be one of fp16, .*bf16.*, got "?fp8/],
   ['an unknown key', CONFIG.replace('warmups', 'eval_type: kineto\nwarmups'), /unknown key "eval_type"/],
-  ['no shapes', 'shapes: []\n', /wanted at least one shape/],
-  ['a sequence length of 0', CONFIG.replace('seq_len: 512', 'seq_len: 0'), /seq_len.*wanted an integer of 1/],
+  ['no shapes', 'shapes: []\n', /must have at least one shape/],
+  ['a sequence length of 0', CONFIG.replace('seq_len: 512', 'seq_len: 0'), /seq_len.*must be an integer of 1/],
 ])('rbk_config.yaml with %s is refused with the name of the setting', (_, yaml, message) => {
   expect(() => parseRbkConfig(yaml, 'rbk_config.yaml')).toThrow(message);
 });

@@ -64,7 +64,7 @@ export function parseRbkConfig(yaml: string, file: string): RbkConfig {
   const { value } = parsed;
   const dtypes = value.shapes.map(({ dtype = value.dtype }) => DTYPES[dtype]);
   const faults = [
-    ...(value.shapes.length === 0 ? [{ key: ['shapes'], message: 'wanted at least one shape' }] : []),
+    ...(value.shapes.length === 0 ? [{ key: ['shapes'], message: 'must have at least one shape' }] : []),
     ...dtypes.flatMap((dtype, at) =>
       dtype === dtypes[0]
         ? []

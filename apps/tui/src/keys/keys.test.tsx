@@ -154,7 +154,7 @@ const REACH: Record<
   'fix-manifest': {
     stage: () => {
       const broken = kernelWith('id: broken\nlaunches:\n  - grid: 1\n');
-      const manifestError = 'kernel.yaml:3: launches[0].grid: wanted a list';
+      const manifestError = 'kernel.yaml:3: launches[0].grid: must be a list';
       const kernel = { ...create(KernelSchema, { kernelId: 'broken', manifestError }), folder: broken };
       terminal.store.dispatch({ type: 'kernels', kernels: [kernel] });
     },

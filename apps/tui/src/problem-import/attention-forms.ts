@@ -142,7 +142,7 @@ export function recognise(definition: Definition, by: RecognisedBy): Form {
       `${computed[0]}: only a program gives its value, as in SOL-ExecBench: give --from sol-execbench to run it in a sandbox`,
     );
   if (opType === '')
-    throw new NotImportable('op_type: wanted one, found none, as in SOL-ExecBench: give --from sol-execbench');
+    throw new NotImportable('op_type: must be given, got none, as in SOL-ExecBench: give --from sol-execbench');
   const ofType = LAYOUTS.filter(({ op }) => op === opType);
   if (ofType.length === 0)
     throw new NotImportable(
@@ -172,9 +172,9 @@ function requireLayout({ inputs, outputs, axes }: Definition, layout: Layout): v
   requireTensors('outputs', outputs, results);
   for (const name of new Set(Object.values({ ...wanted, ...results }).flat()))
     if (!VARIABLE.has(name) && entryOf(axes, name) === undefined)
-      throw new NotImportable(`axes.${name}: wanted a constant, found an axis of workloads: give it a value`);
+      throw new NotImportable(`axes.${name}: must be a constant, got an axis of workloads: give it a value`);
     else if (VARIABLE.has(name) && entryOf(axes, name) !== undefined)
-      throw new NotImportable(`axes.${name}: wanted an axis of workloads, found a constant: make it "var"`);
+      throw new NotImportable(`axes.${name}: must be an axis of workloads, got a constant: make it "var"`);
 }
 
 const KNOWN_INPUTS = new Set([...LAYOUTS.flatMap(({ inputs }) => Object.keys(inputs)), LAST_PAGES, 'sm_scale']);
@@ -192,20 +192,21 @@ function requireTensors(
     );
   for (const [name, shape] of Object.entries(wanted)) {
     const tensor = entryOf(found, name);
-    if (!tensor) throw new NotImportable(`${group}.${name}: wanted it, with the shape [${shape?.join(', ') ?? ''}]`);
+    if (!tensor)
+      throw new NotImportable(`${group}.${name}: must be there, with the shape [${shape?.join(', ') ?? ''}]`);
     if (shapeText(tensor.shape) !== shapeText(shape) && !isLastPages(name, tensor.shape))
       throw new NotImportable(
-        `${group}.${name}.shape: wanted ${shapeText(shape)}, found ${shapeText(tensor.shape)}: only this layout is known`,
+        `${group}.${name}.shape: must be ${shapeText(shape)}, got ${shapeText(tensor.shape)}: only this layout is known`,
       );
     const dtypes = dtypesOf(name);
     if (!dtypes.includes(tensor.dtype))
-      throw new NotImportable(`${group}.${name}.dtype: wanted ${dtypes.join(' or ')}, found ${tensor.dtype}`);
+      throw new NotImportable(`${group}.${name}.dtype: must be ${dtypes.join(' or ')}, got ${tensor.dtype}`);
   }
   const floats = Object.entries(found).filter(([name]) => Object.hasOwn(wanted, name) && dtypesOf(name) === FLOATS);
   const other = floats.find(([, { dtype }]) => dtype !== floats[0]![1].dtype);
   if (other)
     throw new NotImportable(
-      `${group}.${other[0]}.dtype: wanted ${floats[0]![1].dtype}, as ${floats[0]![0]} has, found ${other[1].dtype}: mixed formats are not known here`,
+      `${group}.${other[0]}.dtype: must be ${floats[0]![1].dtype}, as ${floats[0]![0]} has, got ${other[1].dtype}: mixed formats are not known here`,
     );
 }
 

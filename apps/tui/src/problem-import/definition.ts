@@ -3,7 +3,7 @@ import { MAX_EXTENT, PROBLEM_ID, yamlFile } from '@flashcore/shared/kernels';
 import { didYouMean, entryOf } from '@flashcore/shared/text';
 import * as z from 'zod';
 
-const { integer, listOf, mapOf, matching, oneOf, parseYamlFile, shown, text, wanted } = yamlFile;
+const { integer, listOf, mapOf, matching, mustBe, oneOf, parseYamlFile, shown, text } = yamlFile;
 
 /** `unknown` is the dtype of a table that FlashInfer's dumps know only as an argument of plan(). */
 const DTYPES = [
@@ -33,10 +33,10 @@ const axis = z
       value: integer(1, MAX_EXTENT).optional(),
       expression: expression.optional(),
     },
-    { error: (issue) => wanted('{ "type": "const", "value": … } or { "type": "var" }', issue.input) },
+    { error: (issue) => mustBe('{ "type": "const", "value": … } or { "type": "var" }', issue.input) },
   )
   .refine(({ type, value }) => (type === 'const') === (value !== undefined), {
-    error: 'wanted a `value` with `"type": "const"`, and none with other types',
+    error: 'must have a `value` with `"type": "const"`, and none with other types',
   });
 
 const tensor = z.object(
@@ -45,14 +45,14 @@ const tensor = z.object(
     dtype: oneOf(DTYPES),
     optional: z.boolean().nullish(),
   },
-  { error: (issue) => wanted('{ "shape": [axes] or null, "dtype": … }', issue.input) },
+  { error: (issue) => mustBe('{ "shape": [axes] or null, "dtype": … }', issue.input) },
 );
 
 const definitionSchema = z
   .object(
     {
-      name: text().max(128, 'wanted at most 128 characters'),
-      op_type: text().max(64, 'wanted at most 64 characters').nullish(),
+      name: text().max(128, 'must have at most 128 characters'),
+      op_type: text().max(64, 'must have at most 64 characters').nullish(),
       axes: mapOf(identifier, axis),
       inputs: mapOf(identifier, tensor),
       outputs: mapOf(identifier, tensor),
@@ -60,7 +60,7 @@ const definitionSchema = z
       reference: text(),
       custom_inputs_entrypoint: text().nullish(),
     },
-    { error: (issue) => wanted('a definition of FlashInfer-Bench: a JSON object', issue.input) },
+    { error: (issue) => mustBe('a definition of FlashInfer-Bench: a JSON object', issue.input) },
   )
   .superRefine(({ axes, inputs, outputs }, context) => {
     const refuse = (path: (string | number)[], message: string) => context.addIssue({ code: 'custom', path, message });
@@ -110,7 +110,7 @@ export function parseDefinition(jsonText: string, file: string): Definition {
   const id = idOf(value.name);
   if (id === undefined)
     throw read.refuse([
-      { key: ['name'], message: `wanted a name of which ${PROBLEM_ID.inWords} remain: choose another` },
+      { key: ['name'], message: `must be a name of which ${PROBLEM_ID.inWords} remain: choose another` },
     ]);
   const axes = Object.entries(value.axes);
   return {
@@ -153,15 +153,15 @@ const workloadSchema = z.object(
       identifier,
       z.object(
         { type: oneOf(['random', 'scalar', 'safetensors', 'custom']), value: z.unknown().optional() },
-        { error: (issue) => wanted('{ "type": … }', issue.input) },
+        { error: (issue) => mustBe('{ "type": … }', issue.input) },
       ),
     ),
   },
-  { error: (issue) => wanted('{ "axes": …, "inputs": … }', issue.input) },
+  { error: (issue) => mustBe('{ "axes": …, "inputs": … }', issue.input) },
 );
 const traceSchema = z.object(
-  { definition: text().max(128, 'wanted at most 128 characters'), workload: workloadSchema },
-  { error: (issue) => wanted('a trace of FlashInfer-Bench: a JSON object', issue.input) },
+  { definition: text().max(128, 'must have at most 128 characters'), workload: workloadSchema },
+  { error: (issue) => mustBe('a trace of FlashInfer-Bench: a JSON object', issue.input) },
 );
 
 /** A workload's axes and its scalar inputs. */

@@ -4,9 +4,9 @@ import * as z from 'zod';
 import { NotImportable } from './attention-forms.ts';
 
 /** A hostile program can print any answer, so an answer may contain only names, formulas and numbers in these forms. */
-const identifier = z.string().regex(/^(?!__)[A-Za-z_]\w{0,31}$/, 'wanted a C identifier of at most 32 characters');
-const stateName = z.string().regex(/^\w{1,64}(\.\w{1,64}){0,8}$/, 'wanted the name of a weight');
-const formula = z.string().regex(/^[\w +\-*/(),]{1,200}$/, 'wanted a formula');
+const identifier = z.string().regex(/^(?!__)[A-Za-z_]\w{0,31}$/, 'must be a C identifier of at most 32 characters');
+const stateName = z.string().regex(/^\w{1,64}(\.\w{1,64}){0,8}$/, 'must be the name of a weight');
+const formula = z.string().regex(/^[\w +\-*/(),]{1,200}$/, 'must be a formula');
 const extents = z.record(identifier, z.int().min(1).max(MAX_EXTENT));
 const size = z.number().min(0).max(Number.MAX_VALUE);
 const TENSOR_KINDS = ['input', 'weight', 'output'] as const;
@@ -48,7 +48,7 @@ const described = z.strictObject({
     .min(2 ** -40)
     .max(2 ** 40),
   /** The smallest root mean square of an output, and the largest value in one. */
-  rms: size.refine((value) => value > 0, 'wanted a positive number'),
+  rms: size.refine((value) => value > 0, 'must be a positive number'),
   largest: size,
   /** The largest difference between a run in fp32 and one in fp64. */
   roundingError: size,

@@ -72,7 +72,7 @@ export const shownIn = (from: string, file: string): string =>
 /** A file's text, without following a link. Errors: NotImportable, and those of the operating system. */
 export function readBeside(folder: string, name: string, most: number): string {
   const file = path.join(folder, name);
-  if (!lstatSync(file).isFile()) throw new NotImportable(`${name}: wanted a file, and no link is followed`);
+  if (!lstatSync(file).isFile()) throw new NotImportable(`${name}: must be a file, and no link is followed`);
   return readForeignText(file, most);
 }
 

@@ -128,14 +128,14 @@ test('rows of the data set contain the files, with the task as JSON or as its te
   expect(results.map(({ folder, reason }) => (folder && path.basename(folder)) ?? reason)).toEqual([
     'gpumode_scale',
     'gpumode_scale_text',
-    'rows.jsonl, row 3: task.files: wanted one with the name reference.py',
-    'rows.jsonl, row 4: lang: wanted py, found cu: its reference is no Python program',
-    expect.stringMatching(/^rows\.jsonl, row 5: task\.tests\[0\]\.m: wanted one number/),
-    'rows.jsonl, row 6: name: wanted a text, found nothing',
-    'rows.jsonl, row 7: task: wanted a task of GPU MODE: a mapping, found nothing',
-    'rows.jsonl, row 8: the line: wanted JSON',
-    'rows.jsonl, row 9: the line: wanted each key once, found lang twice',
-    'rows.jsonl, row 10: the row: wanted a row of GPU MODE: a JSON object with name and task, found []',
+    'rows.jsonl, row 3: task.files: must have one with the name reference.py',
+    'rows.jsonl, row 4: lang: must be py, got cu: its reference is no Python program',
+    expect.stringMatching(/^rows\.jsonl, row 5: task\.tests\[0\]\.m: must be one number/),
+    'rows.jsonl, row 6: name: must be a text, got nothing',
+    'rows.jsonl, row 7: task: must be a task of GPU MODE: a mapping, got nothing',
+    'rows.jsonl, row 8: the line: must be JSON',
+    'rows.jsonl, row 9: the line: must have each key once, got lang twice',
+    'rows.jsonl, row 10: the row: must be a row of GPU MODE: a JSON object with name and task, got []',
   ]);
 });
 
@@ -154,40 +154,40 @@ test.each([
   [
     'a reference in the parent folder',
     source('../reference.py'),
-    /files\[1\]\.source: wanted a file in the folder of task\.yml, found "\.\.\/reference\.py"/,
+    /files\[1\]\.source: must be a file in the folder of task\.yml, got "\.\.\/reference\.py"/,
   ],
   ['a reference at an absolute path', source('/etc/passwd'), /files\[1\]\.source: /],
   ['a reference with a backslash in its path', source(String.raw`..\reference.py`), /files\[1\]\.source: /],
-  ['a reference that is a link', source('link.py'), /link\.py: wanted a file, and no link is followed/],
+  ['a reference that is a link', source('link.py'), /link\.py: must be a file, and no link is followed/],
   ['a reference that does not exist', source('none.py'), /task\.yml: cannot be read \(ENOENT\)/],
   [
     'no file named reference.py',
     source('reference.py').replace('"name": "reference.py"', '"name": "other.py"'),
-    /files: wanted one with the name reference\.py/,
+    /files: must have one with the name reference\.py/,
   ],
   [
     'an extent above the limit',
     TASK.replace('"rows": 3', '"rows": 99999999999'),
-    /tests\[0\]\.rows: wanted a number of at most 2147483647/,
+    /tests\[0\]\.rows: must be a number of at most 2147483647/,
   ],
-  ['an infinite number', TASK.replace('"rows": 3', '"rows": 1e999'), /tests\[0\]\.rows: wanted one number/],
+  ['an infinite number', TASK.replace('"rows": 3', '"rows": 1e999'), /tests\[0\]\.rows: must be one number/],
   [
     'Python in a text',
     TASK.replace('"kind": "dense"', String.raw`"kind": "x\"); import os; (\""`),
-    /tests\[0\]\.kind: wanted one number/,
+    /tests\[0\]\.kind: must be one number/,
   ],
   [
     'Python in a name',
     TASK.replace('"kind"', '"kind=__import__"'),
-    /tests\[0\]\.kind=__import__: wanted a Python identifier/,
+    /tests\[0\]\.kind=__import__: must be a Python identifier/,
   ],
-  ['CUDA', TASK.replace('lang: "py"', 'lang: "cu"'), /lang: wanted py, found cu/],
+  ['CUDA', TASK.replace('lang: "py"', 'lang: "cu"'), /lang: must be py, got cu/],
   ['several GPUs', `${TASK}multi_gpu: true\n`, /multi_gpu: the task needs several GPUs/],
-  ['no cases', TASK.replaceAll(/ {2}- \{"rows.*\n/g, ''), /benchmarks: wanted at least one with arguments/],
+  ['no cases', TASK.replaceAll(/ {2}- \{"rows.*\n/g, ''), /benchmarks: must have at least one with arguments/],
   [
     'control characters in a name',
     TASK.replace('"py"', String.raw`"\x1b[2Jpy"`),
-    /^[^\u001b]*lang: wanted one of py, cu[^\u001b]*$/,
+    /^[^\u001b]*lang: must be one of py, cu[^\u001b]*$/,
   ],
 ])('a task with %s is refused with file and key, and reaches no sandbox', async (_, task, message) => {
   const from = taskOf(task);
@@ -219,7 +219,7 @@ test('rows nested deeper than the stack are refused, not reported as a bug of th
   const deep = `${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}`;
   const { results } = await imported(path.join(folderOf({ 'rows.json': deep }), 'rows.json'));
   expect(results.map(({ reason }) => reason)).toEqual([
-    'rows.json, row 1: the row: wanted a row of GPU MODE: a JSON object with name and task, found [[[["…"]]]]',
+    'rows.json, row 1: the row: must be a row of GPU MODE: a JSON object with name and task, got [[[["…"]]]]',
   ]);
 });
 

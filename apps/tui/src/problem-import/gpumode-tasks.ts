@@ -22,7 +22,7 @@ import {
   type ForeignProgram,
 } from './foreign-program.ts';
 
-const { flag, formatKey, listOf, mapOf, oneOf, parseYamlFile, text, wanted } = yamlFile;
+const { flag, formatKey, listOf, mapOf, mustBe, oneOf, parseYamlFile, text } = yamlFile;
 
 const TASK = 'task.yml';
 const REFERENCE = 'reference.py';
@@ -38,7 +38,7 @@ const argument = z.custom<Argument>(
     typeof value === 'boolean' ||
     (typeof value === 'number' && Math.abs(value) <= Number.MAX_SAFE_INTEGER) ||
     (typeof value === 'string' && /^[\w.+ -]{0,64}$/.test(value)),
-  { error: (issue) => wanted('one number below 2^53, a truth value or a text of letters and digits', issue.input) },
+  { error: (issue) => mustBe('one number below 2^53, a truth value or a text of letters and digits', issue.input) },
 );
 const spec = mapOf(identifier, argument).superRefine((given, context) => {
   for (const [name, value] of Object.entries(given))
@@ -46,7 +46,7 @@ const spec = mapOf(identifier, argument).superRefine((given, context) => {
       context.addIssue({
         code: 'custom',
         path: [name],
-        message: wanted(`a number of at most ${MAX_EXTENT}`, value),
+        message: mustBe(`a number of at most ${MAX_EXTENT}`, value),
       });
 });
 const common = {
@@ -61,20 +61,20 @@ const taskSchema = z.object(
     files: listOf(
       z.object(
         { name: text(), source: text() },
-        { error: (issue) => wanted('{ "name": …, "source": … }', issue.input) },
+        { error: (issue) => mustBe('{ "name": …, "source": … }', issue.input) },
       ),
       MOST_FILES,
     ),
   },
-  { error: (issue) => wanted('a task of GPU MODE: a mapping', issue.input) },
+  { error: (issue) => mustBe('a task of GPU MODE: a mapping', issue.input) },
 );
 const rowTask = z.object(
   { ...common, files: mapOf(text(), z.string(), MOST_FILES) },
-  { error: (issue) => wanted('a task of GPU MODE: a mapping', issue.input) },
+  { error: (issue) => mustBe('a task of GPU MODE: a mapping', issue.input) },
 );
 const rowSchema = z.object(
-  { name: text().max(128, 'wanted at most 128 characters'), task: z.unknown().optional() },
-  { error: (issue) => wanted('a row of GPU MODE: a JSON object with name and task', issue.input) },
+  { name: text().max(128, 'must have at most 128 characters'), task: z.unknown().optional() },
+  { error: (issue) => mustBe('a row of GPU MODE: a JSON object with name and task', issue.input) },
 );
 
 type Spec = z.output<typeof spec>;
@@ -99,11 +99,11 @@ function taskAt(file: string, from: string): Candidate {
   return candidateOf(about, () => {
     const { value: task } = parseYamlFile(readForeignText(file, HAND_WRITTEN_BYTES), shown, taskSchema);
     const index = task.files.findIndex(({ name }) => name === REFERENCE);
-    if (index === -1) throw new NotImportable(`files: wanted one with the name ${REFERENCE}`);
+    if (index === -1) throw new NotImportable(`files: must have one with the name ${REFERENCE}`);
     const { source } = task.files[index]!;
     if (!/^\w[\w.-]{0,63}$/.test(source))
       throw new NotImportable(
-        `files[${index}].source: wanted a file in the folder of ${TASK}, found ${JSON.stringify(yamlFile.shown(source))}`,
+        `files[${index}].source: must be a file in the folder of ${TASK}, got ${JSON.stringify(yamlFile.shown(source))}`,
       );
     return programOf(task, readBeside(folder, source, MOST_SOURCE_BYTES));
   });
@@ -127,7 +127,7 @@ function rowsAt(file: string, from: string): Candidate[] {
       const { task: given } = checked(rowSchema, value, []);
       const task = checked(rowTask, typeof given === 'string' ? parseJson(given, 'task') : given, ['task']);
       const source = Object.hasOwn(task.files, REFERENCE) ? task.files[REFERENCE]! : undefined;
-      if (source === undefined) throw new NotImportable(`task.files: wanted one with the name ${REFERENCE}`);
+      if (source === undefined) throw new NotImportable(`task.files: must have one with the name ${REFERENCE}`);
       if (Buffer.byteLength(source) > MOST_SOURCE_BYTES)
         throw new NotImportable(`task.files.${REFERENCE}: has more than ${MOST_SOURCE_BYTES} bytes`);
       return programOf(task, source);
@@ -159,7 +159,7 @@ function rowsOf(content: string, extension: string): Row[] {
 }
 
 function bounded<Each>(rows: Each[]): Each[] {
-  if (rows.length > MOST_ROWS) throw new NotImportable(`the rows: wanted at most ${MOST_ROWS}`);
+  if (rows.length > MOST_ROWS) throw new NotImportable(`the rows: must have at most ${MOST_ROWS}`);
   return rows;
 }
 
@@ -172,10 +172,10 @@ function checked<Schema extends z.ZodType>(schema: Schema, value: unknown, at: s
 }
 
 function programOf({ lang, multi_gpu, tests, benchmarks }: Task, source: string): ForeignProgram {
-  if (lang !== 'py') throw new NotImportable(`lang: wanted py, found ${lang}: its reference is no Python program`);
+  if (lang !== 'py') throw new NotImportable(`lang: must be py, got ${lang}: its reference is no Python program`);
   if (multi_gpu) throw new NotImportable('multi_gpu: the task needs several GPUs, and a problem here has one');
   const specs: Spec[] = [...(tests ?? []), ...(benchmarks ?? [])].filter((each) => Object.keys(each).length > 0);
-  if (specs.length === 0) throw new NotImportable('benchmarks: wanted at least one with arguments');
+  if (specs.length === 0) throw new NotImportable('benchmarks: must have at least one with arguments');
   return {
     benchmark: 'GPU MODE',
     source,

@@ -133,7 +133,7 @@ describe('workloads', () => {
     expect(text).toContain('# Left out: 1, the same case as another.');
   });
 
-  test('with an axis of 0 or an unusual scale are left out and counted, and the most common scale is used', () => {
+  test('with an axis of 0 or an unusual scale are left out and counted; the most common scale becomes the default', () => {
     const scaled = (value: number) => ({ sm_scale: { type: 'scalar', value } });
     const { text, problem, sets } = casesOf([
       line({ batch_size: 1, len_indptr: 2, num_kv_indices: 3 }, scaled(0.25)),
@@ -161,7 +161,7 @@ describe('workloads', () => {
       'workloads/x/decode.jsonl': `\n${line({ batch_size: -4 })}`,
     });
     expect(imported(folder)[0]?.reason).toBe(
-      'decode.jsonl, line 2:1: workload.axes.batch_size: wanted an integer of 0 to 2147483647, found -4',
+      'decode.jsonl, line 2:1: workload.axes.batch_size: must be an integer of 0 to 2147483647, got -4',
     );
   });
 });
@@ -228,7 +228,7 @@ describe('a definition that is an installed problem', () => {
     [
       'another layout',
       { inputs: { ...GEMM.inputs, B: bf16('K', 'N') } },
-      /B: wanted \[N, K\], as the installed problem gemm/,
+      /B: must be \[N, K\], as the installed problem gemm/,
     ],
     [
       'an input more',
@@ -238,12 +238,12 @@ describe('a definition that is an installed problem', () => {
     [
       'another dtype of the output',
       { outputs: { C: { shape: ['M', 'N'], dtype: 'float32' } } },
-      /C\.dtype: wanted fp16, bf16, fp32, e4m3, e5m2, int8, the same/,
+      /C\.dtype: must be fp16, bf16, fp32, e4m3, e5m2, int8, the same/,
     ],
     [
       'a dtype that the installed problem lacks',
       { inputs: { ...GEMM.inputs, A: { shape: ['M', 'K'], dtype: 'int8' } } },
-      /A\.dtype: wanted/,
+      /A\.dtype: must be/,
     ],
     ['a constraint', { constraints: ['M > 4'] }, /M > 4: the installed problem gemm does not have it/],
     ['another reference', { reference: 'def run(A, B):\n    return A @ B' }, /nobody has compared this text/],
@@ -363,60 +363,60 @@ describe('a definition is refused with file, key and remedy', () => {
     [
       'a list instead of an object',
       () => [1],
-      /^it\.json: wanted a definition of FlashInfer-Bench: a JSON object, found \[1\]$/,
+      /^it\.json: must be a definition of FlashInfer-Bench: a JSON object, got \[1\]$/,
     ],
     [
       'a negative extent',
       axis('page_size', constant(-1)),
-      /axes\.page_size\.value: wanted an integer of 1 to 2147483647/,
+      /axes\.page_size\.value: must be an integer of 1 to 2147483647/,
     ],
     [
       'a huge extent',
       axis('page_size', constant(2 ** 31)),
-      /axes\.page_size\.value: wanted an integer of 1 to 2147483647/,
+      /axes\.page_size\.value: must be an integer of 1 to 2147483647/,
     ],
-    ['a fractional extent', axis('page_size', constant(1.5)), /axes\.page_size\.value: wanted an integer/],
+    ['a fractional extent', axis('page_size', constant(1.5)), /axes\.page_size\.value: must be an integer/],
     [
       'an extent that is a text',
       axis('page_size', { type: 'const', value: '1e400' }),
-      /axes\.page_size\.value: wanted an integer/,
+      /axes\.page_size\.value: must be an integer/,
     ],
-    ['a constant without a value', axis('page_size', { type: 'const' }), /axes\.page_size: wanted a `value` with/],
+    ['a constant without a value', axis('page_size', { type: 'const' }), /axes\.page_size: must have a `value` with/],
     [
       'a variable with a value',
       axis('batch_size', { type: 'var', value: 4 }),
-      /axes\.batch_size: wanted a `value` with/,
+      /axes\.batch_size: must have a `value` with/,
     ],
     [
       'an unknown kind of axis',
       axis('page_size', { type: 'konst' }),
-      /axes\.page_size\.type: wanted one of const, var, expr/,
+      /axes\.page_size\.type: must be one of const, var, expr/,
     ],
-    ['an axis name that is not an identifier', axis('a b', VAR), /axes\.a b: wanted a Python identifier/],
+    ['an axis name that is not an identifier', axis('a b', VAR), /axes\.a b: must be a Python identifier/],
     [
       'a constant for an axis that workloads set',
       axis('num_pages', constant(4)),
-      /axes\.num_pages: wanted an axis of workloads/,
+      /axes\.num_pages: must be an axis of workloads/,
     ],
     [
       'a variable head dimension',
       axis('head_dim', VAR),
-      /axes\.head_dim: wanted a constant, found an axis of workloads/,
+      /axes\.head_dim: must be a constant, got an axis of workloads/,
     ],
     [
       'an unknown dtype',
       input('q', { shape: ['batch_size'], dtype: 'float12' }),
-      /inputs\.q\.dtype: wanted one of float32/,
+      /inputs\.q\.dtype: must be one of float32/,
     ],
     [
       'a dtype that only other tensors may have',
       input('kv_indptr', bf16('len_indptr')),
-      /inputs\.kv_indptr\.dtype: wanted int32 or unknown, found bfloat16/,
+      /inputs\.kv_indptr\.dtype: must be int32 or unknown, got bfloat16/,
     ],
     [
       'mixed dtypes',
       input('v_cache', { shape: ['num_pages', 'page_size', 'num_kv_heads', 'head_dim'], dtype: 'float16' }),
-      /inputs\.v_cache\.dtype: wanted bfloat16, as q has, found float16/,
+      /inputs\.v_cache\.dtype: must be bfloat16, as q has, got float16/,
     ],
     [
       'an unknown axis',
@@ -426,12 +426,12 @@ describe('a definition is refused with file, key and remedy', () => {
     [
       'too many dimensions',
       input('q', bf16(...Array<string>(9).fill('batch_size'))),
-      /inputs\.q\.shape: wanted at most 8 elements/,
+      /inputs\.q\.shape: must have at most 8 elements/,
     ],
     [
       'another layout',
       input('q', bf16('num_qo_heads', 'batch_size', 'head_dim')),
-      /inputs\.q\.shape: wanted \[batch_size, num_qo_heads, head_dim\]/,
+      /inputs\.q\.shape: must be \[batch_size, num_qo_heads, head_dim\]/,
     ],
     [
       'an input more',
@@ -443,15 +443,15 @@ describe('a definition is refused with file, key and remedy', () => {
       (it) => ({ ...it, outputs: { ...it.outputs, q: bf16('batch_size') } }),
       /outputs\.q: the name is taken by an input/,
     ],
-    ['no output', (it) => ({ ...it, outputs: {} }), /outputs\.output: wanted it, with the shape/],
+    ['no output', (it) => ({ ...it, outputs: {} }), /outputs\.output: must be there, with the shape/],
     [
       'a constraint that no rule for drawn inputs meets',
       (it) => ({ ...it, constraints: ['x > 1'] }),
       /constraints: nothing here draws "x > 1"/,
     ],
-    ['constraints that are not a list', (it) => ({ ...it, constraints: { a: 1 } }), /constraints: wanted a list/],
-    ['no reference', ({ reference: _, ...it }) => it, /reference: wanted a text, found nothing/],
-    ['a name without letters', (it) => ({ ...it, name: '!!' }), /name: wanted a name of which lower-case letters/],
+    ['constraints that are not a list', (it) => ({ ...it, constraints: { a: 1 } }), /constraints: must be a list/],
+    ['no reference', ({ reference: _, ...it }) => it, /reference: must be a text, got nothing/],
+    ['a name without letters', (it) => ({ ...it, name: '!!' }), /name: must be a name of which lower-case letters/],
     [
       'an axis that appears twice',
       (it) => JSON.stringify(it).replace('"axes":{', '"axes":{"head_dim":{"type":"var"},'),
@@ -465,7 +465,7 @@ describe('a definition is refused with file, key and remedy', () => {
     [
       'a file above the size limit',
       (it) => ({ ...it, description: 'x'.repeat(30_000) }),
-      /wanted at most 24576 bytes, found/,
+      /must have at most 24576 bytes, got/,
     ],
     ['nesting that is too deep', () => '['.repeat(12_000), /^it\.json/],
   ])('%s', (_, change, message) => {

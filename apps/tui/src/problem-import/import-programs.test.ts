@@ -79,13 +79,13 @@ test.each([
   [
     'a path as the name of an axis',
     { axes: [{ name: '../x', value: 2, draw: 'count' }] },
-    /axes\.0\.name: wanted a C identifier/,
+    /axes\.0\.name: must be a C identifier/,
   ],
   ['Python in a weight', { tensors: [{ kind: 'weight', name: 'x"]: 1}, print(1)', dims: ['2'] }] }, /tensors\.0\.name/],
   [
     'code in a formula',
     { tensors: [{ kind: 'input', name: 'x', dims: ['constructor("x")'] }] },
-    /tensors\.0\.dims\.0: wanted a formula/,
+    /tensors\.0\.dims\.0: must be a formula/,
   ],
   ['an unknown axis', { tensors: [{ kind: 'input', name: 'x', dims: ['other'] }] }, /other/],
   ['an extent above the limit', { canonical: { batch_size: 2 ** 40, features: 1 } }, /canonical\.batch_size/],

@@ -140,7 +140,7 @@ function importOne({ shown, name, idFrom, program, reason }: Candidate, plan: Su
   if (program === undefined) return { ...about, reason: reason! };
   try {
     const id = idOf(idFrom);
-    if (id === undefined) throw new NotImportable('the name: wanted a name with a letter: give the file another');
+    if (id === undefined) throw new NotImportable('the name: must be a name with a letter: give the file another');
     const files = programFiles({ id, name, file: shown, form, program, described: readDescription(line) });
     if (taken.has(id)) throw new NotImportable(`the name: a problem has the id ${id} already: give the file another`);
     const folder = path.join(to, id);

@@ -181,7 +181,7 @@ class Scales {
     }
     const [most] = [...counts].toSorted(([, a], [, b]) => b - a)[0] ?? [usual];
     if (!(most > 0 && most < 1e4))
-      throw new NotImportable(`sm_scale of ${definition.name}'s workloads: wanted a number above 0, found ${most}`);
+      throw new NotImportable(`sm_scale of ${definition.name}'s workloads: must be a number above 0, got ${most}`);
     this.#value = most;
     this.expression = most === usual ? `1 / sqrt(${scaledBy})` : String(most);
   }

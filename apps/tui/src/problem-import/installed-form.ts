@@ -23,10 +23,10 @@ export function installedForm(definition: Definition, by: RecognisedBy): Problem
     const tensor = entryOf(direction === 'in' ? inputs : outputs, name);
     const shape = dims.map(({ text }) => text).join(', ');
     if (tensor?.shape?.join(', ') !== shape)
-      throw new NotImportable(`${name}: wanted [${shape}], as the installed problem ${problem.id} has it`);
+      throw new NotImportable(`${name}: must be [${shape}], as the installed problem ${problem.id} has it`);
     const dtype = entryOf(DTYPES, tensor.dtype);
     if (!dtype || !dtypes.includes(dtype) || tensor.dtype !== entryOf(defined, known[0]!)!.dtype)
-      throw new NotImportable(`${name}.dtype: wanted ${dtypes.join(', ')}, the same for all, found ${tensor.dtype}`);
+      throw new NotImportable(`${name}.dtype: must be ${dtypes.join(', ')}, the same for all, got ${tensor.dtype}`);
   }
   requireReference(definition, problem.id, by);
   return problem;

@@ -8,11 +8,11 @@ export function parseJson(text: string, what: string): unknown {
   try {
     value = JSON.parse(text);
   } catch {
-    throw new NotImportable(`${what}: wanted JSON`);
+    throw new NotImportable(`${what}: must be JSON`);
   }
   const repeated = repeatedKey(text);
   if (repeated === undefined) return value;
-  throw new NotImportable(`${what}: wanted each key once, found ${yamlFile.shown(repeated)} twice`);
+  throw new NotImportable(`${what}: must have each key once, got ${yamlFile.shown(repeated)} twice`);
 }
 
 /** A key that an object of this valid JSON text has twice. */

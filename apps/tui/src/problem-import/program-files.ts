@@ -61,7 +61,7 @@ function declaredOf(described: DescribedProgram, { declared }: ForeignProgram): 
   if (!declared) return described;
   const outputs = described.tensors.filter(({ kind }) => kind === 'output');
   if (outputs.length !== declared.outputs.length)
-    throw new NotImportable(`outputs: wanted ${declared.outputs.length}, and run returns ${outputs.length} tensors`);
+    throw new NotImportable(`outputs: must be ${declared.outputs.length}, and run returns ${outputs.length} tensors`);
   const name = (tensor: DescribedProgram['tensors'][number]): string =>
     tensor.kind === 'output' ? declared.outputs[outputs.indexOf(tensor)]! : tensor.name;
   const tensors = described.tensors.map((tensor) => ({ ...tensor, name: name(tensor) }));

@@ -129,19 +129,19 @@ test.each([
   [
     'an integer input',
     withInput({ shape: ['width'], dtype: 'int32' }),
-    /inputs\.weight\.dtype: wanted float16, bfloat16, float32, float8_e4m3fn, float8_e5m2, found int32/,
+    /inputs\.weight\.dtype: must be float16, bfloat16, float32, float8_e4m3fn, float8_e5m2, got int32/,
   ],
   ['a 4-bit input', withInput({ shape: ['width'], dtype: 'float4_e2m1' }), /inputs\.weight\.dtype/],
   [
     'an 8-bit output',
     { ...DEFINITION, outputs: { ...DEFINITION.outputs, y: { shape: ['twice', 'width'], dtype: 'float8_e4m3fn' } } },
-    /outputs\.y\.dtype: wanted float16, bfloat16, float32, found float8_e4m3fn/,
+    /outputs\.y\.dtype: must be float16, bfloat16, float32, got float8_e4m3fn/,
   ],
-  ['an unknown dtype', withInput({ shape: ['width'], dtype: 'float33' }), /inputs\.weight\.dtype: wanted one of/],
+  ['an unknown dtype', withInput({ shape: ['width'], dtype: 'float33' }), /inputs\.weight\.dtype: must be one of/],
   [
     'a tensor without dimensions',
     withInput({ shape: [], dtype: 'float32' }),
-    /inputs\.weight\.shape: wanted at least one axis/,
+    /inputs\.weight\.shape: must have at least one axis/,
   ],
   [
     'an unknown axis',
@@ -151,17 +151,17 @@ test.each([
   [
     'a path as an axis',
     withInput({ shape: ['../x'], dtype: 'float32' }),
-    /inputs\.weight\.shape\[0\]: wanted the name of an axis/,
+    /inputs\.weight\.shape\[0\]: must be the name of an axis/,
   ],
   [
     'a call in an expression',
     withAxis({ type: 'expr', expression: "__import__('os').system('touch pwned')" }),
-    /axes\.twice\.expression: wanted an expression/,
+    /axes\.twice\.expression: must be an expression/,
   ],
   [
     'a huge constant',
     withAxis({ type: 'const', value: 1e30 }),
-    /axes\.twice\.value: wanted an integer of 1 to 2147483647/,
+    /axes\.twice\.value: must be an integer of 1 to 2147483647/,
   ],
   ['constraints', { ...DEFINITION, constraints: ['batch > 3'] }, /constraints: nothing here draws "batch > 3"/],
   [
@@ -176,7 +176,7 @@ test.each([
     },
     /axes: all are constants/,
   ],
-  ['no reference', { ...DEFINITION, reference: undefined }, /reference: wanted a text/],
+  ['no reference', { ...DEFINITION, reference: undefined }, /reference: must be a text/],
   ['a key that appears twice', `{"name": "a", "name": "b"}`, /the key "name" appears twice/],
   ['deep nesting', '['.repeat(20_000), /not (valid|usable) JSON: it is nested too deeply/],
 ])('a definition with %s is refused with file and key, and reaches no sandbox', async (_, definition, message) => {
@@ -187,7 +187,7 @@ test.each([
 });
 
 test.each([
-  ['no workloads', '', /^L1\/row_norm\/definition\.json: workload\.jsonl: wanted it beside the definition/],
+  ['no workloads', '', /^L1\/row_norm\/definition\.json: workload\.jsonl: must be beside the definition/],
   [
     'workloads without extents',
     [{ ...workload(1), axes: {} }],
@@ -202,7 +202,7 @@ test.each([
   [
     'an input of unknown type in a workload',
     [{ ...workload(4, 1), inputs: { x: { type: 'pickle' } } }],
-    /workload\.jsonl, line 1(:1)?: inputs\.x\.type: wanted one of/,
+    /workload\.jsonl, line 1(:1)?: inputs\.x\.type: must be one of/,
   ],
 ])('a definition with %s is refused and reaches no sandbox', async (_, workloads, message) => {
   const { results, asked } = await imported(setOf(DEFINITION, workloads));
@@ -218,7 +218,7 @@ test("an answer whose tensors are not the definition's is refused", async () => 
   const reasons = [];
   for (const answer of answers) reasons.push((await imported(setOf(DEFINITION), answer)).results[0]?.reason);
   expect(reasons).toEqual([
-    'L1/row_norm/definition.json: outputs: wanted 2, and run returns 1 tensors',
+    'L1/row_norm/definition.json: outputs: must be 2, and run returns 1 tensors',
     'L1/row_norm/definition.json: z: the definition has no such tensor',
   ]);
 });

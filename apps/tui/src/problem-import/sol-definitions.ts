@@ -38,7 +38,7 @@ export const readSolDefinitions = (files: readonly string[], from: string): Cand
       return candidateOf({ shown, name, idFrom: name }, () => {
         const definition = parseDefinition(readForeignText(file, HAND_WRITTEN_BYTES), shown);
         if (!existsSync(path.join(folder, WORKLOADS)))
-          throw new NotImportable(`${WORKLOADS}: wanted it beside the definition, for the extents of its axes`);
+          throw new NotImportable(`${WORKLOADS}: must be beside the definition, for the extents of its axes`);
         const workloads = parseBareWorkloads(readBeside(folder, WORKLOADS, MOST_WORKLOAD_BYTES), WORKLOADS);
         return programOf(definition, workloads);
       });
@@ -104,10 +104,10 @@ function dtypesOf({ inputs, outputs }: Definition): Declared['dtypes'] {
       const known = entryOf(takes, dtype);
       if (known === undefined)
         throw new NotImportable(
-          `${group}.${name}.dtype: wanted ${Object.keys(takes).join(', ')}, found ${dtype}: nothing here draws or judges others`,
+          `${group}.${name}.dtype: must be ${Object.keys(takes).join(', ')}, got ${dtype}: nothing here draws or judges others`,
         );
       if (shape === null || (shape.length === 0 && group === 'inputs'))
-        throw new NotImportable(`${group}.${name}.shape: wanted at least one axis`);
+        throw new NotImportable(`${group}.${name}.shape: must have at least one axis`);
       found.push([name, known]);
     }
   return Object.fromEntries(found);

@@ -39,7 +39,7 @@ export function readRecording(file: string): JobEvent[] {
     .split('\n')
     .filter((line) => line.trim() !== '');
   const events = lines.map((line, index) => eventOf(line, file, index + 1));
-  if (!events[0]?.job) throw noRecording(file, 1, 'wanted an event of a job');
+  if (!events[0]?.job) throw noRecording(file, 1, 'must be an event of a job');
   return events;
 }
 

@@ -35,15 +35,15 @@ test.each(['', '# nothing yet\n\n# plan: merge\n'])('a flashcore.yaml that conta
 });
 
 test.each([
-  ['champions: ../elsewhere', 'champions: wanted a folder below flashcore.yaml'],
-  ['kernels: /tmp/elsewhere', 'kernels: wanted a folder below flashcore.yaml'],
-  ['kernels: a/../../elsewhere', 'kernels: wanted a folder below flashcore.yaml'],
-  ['kernels: "a\\u001b[2J"', 'kernels: wanted a folder below flashcore.yaml'],
-  ['champions: .git', 'champions: wanted a folder below flashcore.yaml, found ".git"'],
-  ['champions: a/.hidden', 'champions: wanted a folder below flashcore.yaml'],
-  ['plan: "merge; rm"', 'plan: wanted the name of a plan'],
+  ['champions: ../elsewhere', 'champions: must be a folder below flashcore.yaml'],
+  ['kernels: /tmp/elsewhere', 'kernels: must be a folder below flashcore.yaml'],
+  ['kernels: a/../../elsewhere', 'kernels: must be a folder below flashcore.yaml'],
+  ['kernels: "a\\u001b[2J"', 'kernels: must be a folder below flashcore.yaml'],
+  ['champions: .git', 'champions: must be a folder below flashcore.yaml, got ".git"'],
+  ['champions: a/.hidden', 'champions: must be a folder below flashcore.yaml'],
+  ['plan: "merge; rm"', 'plan: must be the name of a plan'],
   ['runer: gpu', 'unknown key "runer" (did you mean "runner"?)'],
-  ['- plan', 'wanted a mapping'],
+  ['- plan', 'must be a mapping'],
   ['plan: [', 'not valid YAML'],
 ])('a flashcore.yaml that contains %j is refused with file and key', (text, message) => {
   write(text);

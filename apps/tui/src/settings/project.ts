@@ -22,7 +22,7 @@ const isBelow = (folder: string): boolean =>
   !/[\u0000-\u001f\\]/.test(folder) &&
   folder.split('/').every((part) => part === '.' || !part.startsWith('.'));
 const folder = () =>
-  text().refine(isBelow, { error: (issue) => yamlFile.wanted(`a folder below ${PROJECT_FILE}`, issue.input) });
+  text().refine(isBelow, { error: (issue) => yamlFile.mustBe(`a folder below ${PROJECT_FILE}`, issue.input) });
 
 const PROJECT = strict({
   runner: text().describe('Runner where neither --runner nor $FLASHCORE_RUNNER names one: a fa-tui login').optional(),

@@ -45,12 +45,12 @@ describe('settings', () => {
   test.each([
     ['colours: none', /fa-tui\.yaml.*unknown key "colours" \(did you mean "colors"\?\)/],
     ['ascii: true\ntheme:\n  goood: green', /fa-tui\.yaml:3: theme: unknown key "goood" \(did you mean "good"\?\)/],
-    ['theme: { good: viridian }', /theme\.good: wanted words of bold, .* found "viridian"/],
-    ['colors: truecolour', /colors: wanted one of auto, truecolor.*did you mean "truecolor"/],
-    ['mouse: yes please', /mouse: wanted true or false, found "yes please"/],
-    ['hooks: { "ssh://box": { start: reboot } }', /hooks\.ssh:\/\/box\.start: wanted a list, found "reboot"/],
-    ['hooks: { box: { stop_after_idle_minutes: 5 } }', /wanted a stop command beside it/],
-    ['hooks: { box: { usd_per_hour: -1 } }', /usd_per_hour: wanted dollars from 0/],
+    ['theme: { good: viridian }', /theme\.good: must be words of bold, .* got "viridian"/],
+    ['colors: truecolour', /colors: must be one of auto, truecolor.*did you mean "truecolor"/],
+    ['mouse: yes please', /mouse: must be true or false, got "yes please"/],
+    ['hooks: { "ssh://box": { start: reboot } }', /hooks\.ssh:\/\/box\.start: must be a list, got "reboot"/],
+    ['hooks: { box: { stop_after_idle_minutes: 5 } }', /must have a stop command beside it/],
+    ['hooks: { box: { usd_per_hour: -1 } }', /usd_per_hour: must be dollars from 0/],
     ['a: [', /not valid YAML/],
   ])('%s is refused with file, line and remedy', (text, message) => {
     expect(() => settingsOf(text)).toThrow(message);

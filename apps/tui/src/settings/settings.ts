@@ -18,7 +18,7 @@ const STYLE = matching(/./, `words of ${STYLE_WORDS.join(', ')}, a colour number
   isStyle,
   {
     error: (issue) =>
-      yamlFile.wanted(`words of ${STYLE_WORDS.join(', ')}, a colour number from 0 to 255 or #rrggbb`, issue.input),
+      yamlFile.mustBe(`words of ${STYLE_WORDS.join(', ')}, a colour number from 0 to 255 or #rrggbb`, issue.input),
   },
 );
 const ROLE_STYLES = Object.fromEntries(ROLES.map((role) => [role, STYLE.optional()])) as Record<
@@ -27,7 +27,7 @@ const ROLE_STYLES = Object.fromEntries(ROLES.map((role) => [role, STYLE.optional
 >;
 
 const COMMAND = listOf(text())
-  .refine((words) => words.length > 0, 'wanted a program and its arguments, found an empty list')
+  .refine((words) => words.length > 0, 'must be a program and its arguments, got an empty list')
   .describe('Program and arguments, without a shell; ["sh", "-c", "…"] has one');
 
 const HOOKS = strict({
@@ -35,7 +35,7 @@ const HOOKS = strict({
   stop: COMMAND.optional(),
   login: text().describe('The command that renews the login of ssh or of a hook: named where one expired').optional(),
   usd_per_hour: finite()
-    .refine((rate) => rate >= 0 && rate <= 10_000, 'wanted dollars from 0 to 10000')
+    .refine((rate) => rate >= 0 && rate <= 10_000, 'must be dollars from 0 to 10000')
     .describe('What the host costs while it runs')
     .optional(),
   stop_after_idle_minutes: integer(1, 24 * 60)
@@ -44,7 +44,7 @@ const HOOKS = strict({
   limit_minutes: integer(1, 120).describe('For each command, and for the runner to answer (default 10)').optional(),
 }).refine(
   ({ stop, stop_after_idle_minutes: idle }) => stop !== undefined || idle === undefined,
-  'stop_after_idle_minutes: wanted a stop command beside it, found none',
+  'stop_after_idle_minutes: must have a stop command beside it, got none',
 );
 
 export const SETTINGS = strict({

@@ -389,9 +389,9 @@ test('the list of jobs shows the end of a job as soon as the event arrives', asy
 test('a notice about a broken watched folder stays until the folder runs again', () => {
   const broken = after(
     { type: 'watching', folder: '/k' },
-    { type: 'notice', text: 'kernel.yaml: title: wanted a text', tone: 'bad', about: 'folder' },
+    { type: 'notice', text: 'kernel.yaml: title: must be a text', tone: 'bad', about: 'folder' },
   );
-  expect(reduce(broken, { type: 'key' }).notice?.text).toBe('kernel.yaml: title: wanted a text');
+  expect(reduce(broken, { type: 'key' }).notice?.text).toBe('kernel.yaml: title: must be a text');
   expect(reduce(broken, { type: 'version-started', job: 'jobs/2' }).notice).toBeUndefined();
 });
 

@@ -59,7 +59,7 @@ work: { flops: "4 * rows * N" }
 `;
 
 export const LISTED_PROBLEMS: readonly ListedProblem[] = [
-  { id: 'broken', error: 'problems/broken/problem.yaml:3: axes: wanted a mapping', sets: {}, kernels: [] },
+  { id: 'broken', error: 'problems/broken/problem.yaml:3: axes: must be a mapping', sets: {}, kernels: [] },
   {
     id: 'my_norm',
     problem: parseProblem(NORM, 'problem.yaml'),

@@ -102,7 +102,7 @@ const KERNELS = [
     configs: ['64x64'],
     notes: 'Rows padded to 72: 3 % faster than 64 with an XOR swizzle on an L4.',
   },
-  { kernelId: 'broken', manifestError: 'launches[0].grid: wanted three expressions, found two' },
+  { kernelId: 'broken', manifestError: 'launches[0].grid: must be three expressions, got two' },
 ];
 const FAULTY = {
   kernelId: 'divergent_barrier',

@@ -68,7 +68,7 @@ export function modelledEvents(kernel: 'bank_conflict_32way'): JobEvent[] {
  * result does not contain.
  */
 function storedEvents({ job, result }: GetJobResponse): JobEvent[] {
-  if (job === undefined || result === undefined) throw new Error('wanted a job with its result');
+  if (job === undefined || result === undefined) throw new Error('must be a job with its result');
   const device = result.provenance?.device;
   const payloads: PayloadInit[] = [
     { case: 'created', value: { job } },

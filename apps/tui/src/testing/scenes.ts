@@ -222,7 +222,7 @@ function stageMissingListing({ store }: TestTerminal): void {
 
 function shownProfile(store: TestTerminal['store']): ProfileResult {
   const profile = shownVariant(store.state)?.profile;
-  if (profile === undefined) throw new Error('wanted a job with a profile');
+  if (profile === undefined) throw new Error('must be a job with a profile');
   return profile;
 }
 

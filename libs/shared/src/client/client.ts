@@ -287,7 +287,7 @@ function requireAddress(address: string): void {
       : port !== undefined && Number(port) >= 1 && Number(port) <= 65_535
   )
     return;
-  throw invalidRequest({ field: 'address', description: `wanted host:port or unix:/path, found "${address}"` });
+  throw invalidRequest({ field: 'address', description: `must be host:port or unix:/path, got "${address}"` });
 }
 
 const UPLOAD_PIECE_BYTES = 64 * 1024;

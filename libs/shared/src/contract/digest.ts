@@ -19,7 +19,7 @@ export const isSha256 = (text: unknown): text is Sha256 => typeof text === 'stri
 export function parseSha256(text: string, field = 'sha256'): Sha256 {
   if (isSha256(text)) return text;
   const found = JSON.stringify(text.slice(0, 80));
-  throw invalidRequest({ field, description: `${SHA256_FORM}, is ${found}${text.length > 80 ? '…' : ''}` });
+  throw invalidRequest({ field, description: `${SHA256_FORM}, got ${found}${text.length > 80 ? '…' : ''}` });
 }
 
 /** The digest of everything that was added to a hash. Ends the hash. */

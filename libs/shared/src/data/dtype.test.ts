@@ -74,7 +74,7 @@ test.each([
 test('bitsOf(), fillOf() and valueProblem() support the 8-bit dtypes', () => {
   expect([bitsOf(1, 'e4m3'), bitsOf(1, 'e5m2'), bitsOf(-1, 'int8')]).toEqual([0x38, 0x3c, 0xff]);
   expect(fillOf(-2, 'e4m3')).toEqual({ bytes: 1, bits: 0xc0 });
-  expect(valueProblem(128, 'int8')).toBe('wanted an integer of -128 to 127, as int8 is, found 128');
+  expect(valueProblem(128, 'int8')).toBe('must be an integer of -128 to 127, as int8 is, got 128');
 });
 
 test('rangeOf() returns the values at which conversions saturate', () => {

@@ -226,7 +226,7 @@ const INTEGER_RANGES: Partial<Record<WorkspaceDtype, readonly [number, number]>>
 export function valueProblem(value: number, dtype: WorkspaceDtype): string | undefined {
   const range = INTEGER_RANGES[dtype];
   if (!range || (Number.isInteger(value) && value >= range[0] && value <= range[1])) return undefined;
-  return `wanted an integer of ${range[0]} to ${range[1]}, as ${dtype} is, found ${value}`;
+  return `must be an integer of ${range[0]} to ${range[1]}, as ${dtype} is, got ${value}`;
 }
 
 /** A value's bits, rounded to the dtype; two's complement for integers. */

@@ -34,7 +34,7 @@ export function parseYamlFile<Schema extends z.ZodType>(
   schema: Schema,
 ): YamlFile<z.output<Schema>> {
   if (Buffer.byteLength(text) > MAX_BYTES)
-    throw fileError(path, `wanted at most ${MAX_BYTES} bytes, found ${Buffer.byteLength(text)}`);
+    throw fileError(path, `must have at most ${MAX_BYTES} bytes, got ${Buffer.byteLength(text)}`);
   const lines = new LineCounter();
   const document = documentOf(text, lines, path);
   const [broken] = [...document.errors, ...document.warnings];
@@ -77,38 +77,38 @@ export function strict<Shape extends z.ZodRawShape>(shape: Shape) {
                 `unknown key "${shown(key)}"${didYouMean(key, Object.keys(shape)) || `: known are ${Object.keys(shape).join(', ')}`}`,
             )
             .join('; ')
-        : wanted('a mapping', issue.input),
+        : mustBe('a mapping', issue.input),
   });
 }
 
-/** Schemas of plain values whose texts name the wanted and the found value. */
+/** Schemas of plain values whose texts say what the value must be and what it is. */
 export const text = () =>
   z
-    .string({ error: (issue) => wanted('a text', issue.input) })
+    .string({ error: (issue) => mustBe('a text', issue.input) })
     .trim()
-    .min(1, 'wanted a text, found an empty one');
+    .min(1, 'must be a text, got an empty one');
 export const integer = (least: number, most: number) => {
-  const error = (issue: { input?: unknown }) => wanted(`an integer of ${least} to ${most}`, issue.input);
+  const error = (issue: { input?: unknown }) => mustBe(`an integer of ${least} to ${most}`, issue.input);
   return z
     .number({ error })
     .refine((value) => Number.isInteger(value) && value >= least && value <= most, { error })
     .meta({ type: 'integer', minimum: least, maximum: most });
 };
-export const finite = () => z.number({ error: (issue) => wanted('a number', issue.input) });
-export const flag = () => z.boolean({ error: (issue) => wanted('true or false', issue.input) });
+export const finite = () => z.number({ error: (issue) => mustBe('a number', issue.input) });
+export const flag = () => z.boolean({ error: (issue) => mustBe('true or false', issue.input) });
 export const oneOf = <const Names extends readonly [string, ...string[]]>(names: Names) =>
   z.enum(names, {
     error: (issue) =>
-      `${wanted(`one of ${names.join(', ')}`, issue.input)}${typeof issue.input === 'string' ? didYouMean(issue.input, names) : ''}`,
+      `${mustBe(`one of ${names.join(', ')}`, issue.input)}${typeof issue.input === 'string' ? didYouMean(issue.input, names) : ''}`,
   });
 export const matching = (pattern: RegExp, what: string) =>
   z
-    .string({ error: (issue) => wanted(what, issue.input) })
-    .regex(pattern, { error: (issue) => wanted(what, issue.input) });
+    .string({ error: (issue) => mustBe(what, issue.input) })
+    .regex(pattern, { error: (issue) => mustBe(what, issue.input) });
 export const listOf = <Item extends z.ZodType>(item: Item, most = MAX_ELEMENTS) =>
-  z.array(item, { error: (issue) => wanted('a list', issue.input) }).refine((list) => list.length <= most, {
+  z.array(item, { error: (issue) => mustBe('a list', issue.input) }).refine((list) => list.length <= most, {
     abort: true,
-    error: (issue) => `wanted at most ${most} elements, found ${(issue.input as unknown[]).length}`,
+    error: (issue) => `must have at most ${most} elements, got ${(issue.input as unknown[]).length}`,
   });
 export const mapOf = <Key extends z.core.$ZodRecordKey, Value extends z.ZodType>(
   key: Key,
@@ -118,16 +118,16 @@ export const mapOf = <Key extends z.core.$ZodRecordKey, Value extends z.ZodType>
   z
     .record(key, value, {
       error: (issue) =>
-        (issue.code === 'invalid_key' ? issue.issues[0]?.message : undefined) ?? wanted('a mapping', issue.input),
+        (issue.code === 'invalid_key' ? issue.issues[0]?.message : undefined) ?? mustBe('a mapping', issue.input),
     })
     .refine((map) => Object.keys(map).length <= most, {
       abort: true,
-      error: (issue) => `wanted at most ${most} keys, found ${Object.keys(issue.input as object).length}`,
+      error: (issue) => `must have at most ${most} keys, got ${Object.keys(issue.input as object).length}`,
     });
 
-/** Formats "wanted …, found …". */
-export function wanted(what: string, found: unknown): string {
-  return `wanted ${what}, found ${describe(found)}`;
+/** Formats "must be …, got …". */
+export function mustBe(what: string, found: unknown): string {
+  return `must be ${what}, got ${describe(found)}`;
 }
 
 function describe(value: unknown): string {

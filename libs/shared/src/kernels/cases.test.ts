@@ -33,7 +33,7 @@ sets:
 test.each([
   [
     ['{ rows: 2, N: 100 }'],
-    'cases.yaml:8: sets.parity[1]: cut: Y has the dimension N - 200: wanted an integer of 1 to 2147483647, found -100; correct it in problem.yaml, or `require` another case',
+    'cases.yaml:8: sets.parity[1]: cut: Y has the dimension N - 200: must be an integer of 1 to 2147483647, got -100; correct it in problem.yaml, or `require` another case',
   ],
   [['{ rows: 3, N: 256 }'], 'cases.yaml:8: sets.parity[1]: cut requires rows % 2 == 0, because rows come in pairs'],
   [['{ rows: 2, N: 512 }', '{ rows: 5, N: 256 }'], 'cases.yaml:4: probes.shapes[0]: cut requires rows % 2 == 0'],

@@ -21,7 +21,7 @@ import {
   parseYamlFile,
   strict,
   text,
-  wanted,
+  mustBe,
 } from '../data/yaml-file.ts';
 import { entryOf } from '../text/entry-of.ts';
 
@@ -120,7 +120,7 @@ export interface Cases {
 
 const name = matching(/^[a-z][a-z0-9_]{0,31}$/, 'a name of lower-case letters, digits and "_"');
 const positive = () =>
-  finite().refine((value) => value >= 0, { error: (issue) => wanted('a number of at least 0', issue.input) });
+  finite().refine((value) => value >= 0, { error: (issue) => mustBe('a number of at least 0', issue.input) });
 const extent = () => integer(1, INT32.most);
 /** The keys of a case in cases.yaml: axes without a default are required, other axes and attributes optional. */
 const extentsOf = ({ axes, attributes }: Problem) => ({
@@ -133,7 +133,7 @@ const extentsOf = ({ axes, attributes }: Problem) => ({
 });
 const attributeValue = () =>
   z
-    .union([flag().transform(Number), finite()], { error: (issue) => wanted('true, false or a number', issue.input) })
+    .union([flag().transform(Number), finite()], { error: (issue) => mustBe('true, false or a number', issue.input) })
     .optional();
 const caseOf = ({ name: ofCase, ...written }: Readonly<Record<string, unknown>>): Shape => {
   const isName = typeof ofCase === 'string';
@@ -147,9 +147,9 @@ const shapeSchema = (problem: Problem) => strict(extentsOf(problem)).transform(c
 const MAX_WEIGHT = 1000;
 const weight = () =>
   finite().refine((value) => value > 0 && value <= MAX_WEIGHT, {
-    error: (issue) => wanted(`a number above 0 and at most ${MAX_WEIGHT}`, issue.input),
+    error: (issue) => mustBe(`a number above 0 and at most ${MAX_WEIGHT}`, issue.input),
   });
-const caseName = z.string().refine(isCaseName, { error: (issue) => wanted(CASE_NAME_FORM, issue.input) });
+const caseName = z.string().refine(isCaseName, { error: (issue) => mustBe(CASE_NAME_FORM, issue.input) });
 const weightedSchema = (problem: Problem) =>
   // If the problem has an axis called `name`, `name` is that axis, and the problem's cases have no names.
   strict({ name: caseName.optional(), ...extentsOf(problem), weight: weight().default(1) }).transform(
@@ -199,7 +199,7 @@ function casesSchema(problem: Problem) {
       distributions: mapOf(name, distribution),
       long: strict({ shapes: listOf(shape), distributions: mapOf(name, distribution) }).default(NO_PROBES),
     }).default({ ...NO_PROBES, long: NO_PROBES }),
-    sets: mapOf(name, listOf(weightedSchema(problem)).min(1, 'wanted at least one shape')),
+    sets: mapOf(name, listOf(weightedSchema(problem)).min(1, 'must have at least one shape')),
   }).superRefine((cases, context) => {
     const require = (path: string[], wantedName: string, names: string[]) => {
       if (!names.includes(wantedName))
@@ -326,7 +326,7 @@ const ofSets = <Value>(
 const MAX_HELD_OUT = 32;
 
 const heldOutSchema = (problem: Problem) =>
-  strict({ shapes: listOf(shapeSchema(problem)).min(1, 'wanted at least one shape').max(MAX_HELD_OUT) });
+  strict({ shapes: listOf(shapeSchema(problem)).min(1, 'must have at least one shape').max(MAX_HELD_OUT) });
 
 /**
  * Parses a host's held-out shapes, `shapes: [{ B, H, S, D, causal }, …]`; error messages show `path`. Errors:
@@ -378,9 +378,7 @@ export function toleranceProfile(cases: Cases, profile: string, dtype: TensorDty
     { profile },
     `Unknown tolerance profile "${profile}"${didYouMean(profile, known)}: cases.yaml has ${known.join(', ')}`,
     {
-      violations: [
-        { field: 'tolerance.profile', description: `wanted one of ${known.join(', ')}, found "${profile}"` },
-      ],
+      violations: [{ field: 'tolerance.profile', description: `must be one of ${known.join(', ')}, got "${profile}"` }],
     },
   );
 }

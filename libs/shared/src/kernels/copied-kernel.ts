@@ -95,5 +95,5 @@ const notInLines = (): FlashcoreError =>
   new FlashcoreError(
     'INVALID_MANIFEST',
     { path: MANIFEST_FILE },
-    `${MANIFEST_FILE}: wanted each key at the beginning of a line, so that it can be copied: write it without outer braces`,
+    `${MANIFEST_FILE}: must have each key at the beginning of a line, so that it can be copied: write it without outer braces`,
   );

@@ -178,7 +178,7 @@ function planned(
     throw wrongValue(
       manifest,
       'launches',
-      `wanted at least one launch for ${formatShape(shape)}, but every \`when\` is false`,
+      `must have at least one launch for ${formatShape(shape)}, but every \`when\` is false`,
     );
   const workspace = manifest.workspace.map(({ name, bytes, initial }) => ({
     name,
@@ -220,7 +220,11 @@ function planLaunch(manifest: Manifest, launch: ManifestLaunch, scope: Scope, sh
   const block = three(launch.block, 'block', BLOCK_LIMITS);
   const threads = product(block);
   if (threads > MAX_THREADS_PER_CTA)
-    throw wrongValue(manifest, `${key}.block`, `wanted at most ${MAX_THREADS_PER_CTA} threads a CTA, found ${threads}`);
+    throw wrongValue(
+      manifest,
+      `${key}.block`,
+      `must have at most ${MAX_THREADS_PER_CTA} threads a CTA, got ${threads}`,
+    );
   const cluster = launch.cluster && three(launch.cluster, 'cluster', CLUSTER_LIMITS);
   const grid = three(launch.grid, 'grid', [Infinity, Infinity, Infinity]);
   const over = grid.findIndex((extent, axis) => extent > GRID_LIMITS[axis]!);
@@ -237,7 +241,7 @@ function planLaunch(manifest: Manifest, launch: ManifestLaunch, scope: Scope, sh
     throw wrongValue(
       manifest,
       `${key}.cluster[${uneven}]`,
-      `wanted a divisor of the grid's ${grid[uneven]} CTAs along ${'xyz'[uneven]} for ${formatShape(shape)}, found ${cluster![uneven]}`,
+      `must be a divisor of the grid's ${grid[uneven]} CTAs along ${'xyz'[uneven]} for ${formatShape(shape)}, got ${cluster![uneven]}`,
     );
   return {
     entry: launch.entry,
@@ -337,7 +341,7 @@ function integer(
   if (Number.isInteger(found) && found >= least && found <= most) return found;
   const { text } = expression;
   const remedy = Number.isInteger(found) || !isArgument ? '' : `: pass a fraction as { float32: ${text} }`;
-  throw wrongValue(manifest, key, `wanted an integer of ${least} to ${most}, found ${found} from "${text}"${remedy}`);
+  throw wrongValue(manifest, key, `must be an integer of ${least} to ${most}, got ${found} from "${text}"${remedy}`);
 }
 
 const product = (extents: readonly number[]) => extents.reduce((a, b) => a * b, 1);

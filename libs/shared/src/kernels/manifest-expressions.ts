@@ -83,7 +83,7 @@ export function compileExpressions(raw: RawManifest, problem: Problem): { compil
     if (other)
       faults.push({
         key: ['math', 'inputs'],
-        message: `${other.name} of ${problem.id} is ${other.dtypes.join(' or ')}, found ${dtype}`,
+        message: `${other.name} of ${problem.id} is ${other.dtypes.join(' or ')}, got ${dtype}`,
       });
   }
 

@@ -19,7 +19,7 @@ import {
   oneOf,
   strict,
   text,
-  wanted,
+  mustBe,
 } from '../data/yaml-file.ts';
 import { entryOf } from '../text/entry-of.ts';
 import type { EnumName } from '../contract/message-types.ts';
@@ -66,10 +66,10 @@ const MACRO_NAME = /^[A-Z][A-Z0-9_]{1,63}$/;
 const isReserved = (name: string): boolean => /^(FLASHCORE|CUDA|NDEBUG)/.test(name);
 const parameterName = matching(MACRO_NAME, 'a parameter name of two or more capitals, digits and "_"').refine(
   (name) => !isReserved(name),
-  { error: (issue) => wanted('a parameter name that is not reserved', issue.input) },
+  { error: (issue) => mustBe('a parameter name that is not reserved', issue.input) },
 );
 const constantName = cIdentifier.refine((name) => !isReserved(name), {
-  error: (issue) => wanted('a constant name that is not reserved', issue.input),
+  error: (issue) => mustBe('a constant name that is not reserved', issue.input),
 });
 
 /** Whether a constant with this name may be passed to the compiler. It must be in capitals, like a parameter. */
@@ -88,15 +88,15 @@ const archName = matching(/^sm_\d{2,3}[af]?$/, 'an architecture such as sm_80');
 
 /** An expression's text, or a number. */
 const expression = z
-  .union([z.string(), z.number()], { error: (issue) => wanted('an expression or a number', issue.input) })
+  .union([z.string(), z.number()], { error: (issue) => mustBe('an expression or a number', issue.input) })
   .transform(String);
 const bytesOfWorkspace = z
   .union([z.string(), z.number()], {
-    error: (issue) => wanted('bytes, or { dtype: fp32, shape: [B, H, S], initial: 0 }', issue.input),
+    error: (issue) => mustBe('bytes, or { dtype: fp32, shape: [B, H, S], initial: 0 }', issue.input),
   })
   .transform(String);
 const threeExpressions = z.tuple([expression, expression, expression], {
-  error: (issue) => wanted('three expressions [x, y, z]', issue.input),
+  error: (issue) => mustBe('three expressions [x, y, z]', issue.input),
 });
 
 const plainArguments = [
@@ -119,7 +119,7 @@ const plainArguments = [
 ] as const;
 const PLAIN_ARGUMENTS =
   'a name, null, { int32: expression } (or bool, int8, int16, int64, float32, float64), { tensor_map: { tensor: K, box: [64, 64], swizzle: 128B } }';
-const plainArgument = z.union(plainArguments, { error: (issue) => wanted(PLAIN_ARGUMENTS, issue.input) });
+const plainArgument = z.union(plainArguments, { error: (issue) => mustBe(PLAIN_ARGUMENTS, issue.input) });
 
 /** CUDA's limit on the total size of a kernel's parameters. */
 const MAX_PARAMETER_BYTES = 32_764;
@@ -157,7 +157,7 @@ const argument = eitherForm(
   structArgument,
   z.union([...plainArguments, tensorOfVariants], {
     error: (issue) =>
-      wanted(`${PLAIN_ARGUMENTS}, { tensor: LSE, when: expression } or { struct: { bytes, fields } }`, issue.input),
+      mustBe(`${PLAIN_ARGUMENTS}, { tensor: LSE, when: expression } or { struct: { bytes, fields } }`, issue.input),
   }),
 );
 
@@ -189,7 +189,7 @@ const oneLaunch = strict({ ...ownOfLaunch, ...sharedOfLaunches });
 const launchesAlike = strict({
   each: listOf(strict({ ...ownOfLaunch, with: mapOf(cIdentifier, expression).default({}) }), MAX_LAUNCHES).min(
     1,
-    'wanted at least one launch',
+    'must have at least one launch',
   ),
   ...sharedOfLaunches,
 });
@@ -198,13 +198,13 @@ const launchesAlike = strict({
 const launch = eitherForm(hasKey('each'), launchesAlike, oneLaunch);
 
 const parameter = strict({
-  values: listOf(integer(-INT32.most, INT32.most), 256).min(1, 'wanted at least one value'),
+  values: listOf(integer(-INT32.most, INT32.most), 256).min(1, 'must have at least one value'),
   default: integer(-INT32.most, INT32.most),
   of_device: oneOf(['multiprocessors']).optional(),
   about: text(),
 }).refine(({ values, default: value }) => values.includes(value), {
   path: ['default'],
-  error: 'wanted one of `values`',
+  error: 'must be one of `values`',
 });
 
 const shapeText = matching(/^\d{1,10}(x\d{1,10}){3}c?$/i, 'a shape such as 2x8x512x64').transform((value, context) => {
@@ -222,7 +222,7 @@ const expectation = strict({
   shape: shapeText.prefault('2x8x512x64'),
   metric: oneOf(Object.keys(METRICS) as [string, ...string[]]).default('latency_us'),
   value: finite().optional(),
-  range: z.tuple([finite(), finite()], { error: (issue) => wanted('two numbers [low, high]', issue.input) }).optional(),
+  range: z.tuple([finite(), finite()], { error: (issue) => mustBe('two numbers [low, high]', issue.input) }).optional(),
   unit: text().default('us'),
   kind: oneOf(['projected', 'claimed', 'measured']),
   source: text(),
@@ -230,8 +230,8 @@ const expectation = strict({
   note: text().optional(),
 }).superRefine(({ value, range, kind, never_measured: never }, context) => {
   const refuse = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message });
-  if ((value === undefined) === (range === undefined)) refuse('value', 'wanted exactly one of `value` and `range`');
-  if (range && range[0] > range[1]) refuse('range', `wanted [low, high], found [${range.join(', ')}]`);
+  if ((value === undefined) === (range === undefined)) refuse('value', 'must have exactly one of `value` and `range`');
+  if (range && range[0] > range[1]) refuse('range', `must be [low, high], got [${range.join(', ')}]`);
   if (never && kind === 'measured') refuse('never_measured', 'a measured figure was measured');
 });
 
@@ -240,13 +240,13 @@ const INFINITIES: Readonly<Record<string, number>> = { inf: Infinity, '-inf': -I
 /** A number or an infinity, written as `-inf` or as YAML's `-.inf`. */
 const initialValue = z
   .union([z.number(), z.literal(Infinity), z.literal(-Infinity), z.enum(['inf', '-inf'])], {
-    error: (issue) => wanted('a number, inf or -inf', issue.input),
+    error: (issue) => mustBe('a number, inf or -inf', issue.input),
   })
   .transform((value) => (typeof value === 'string' ? INFINITIES[value]! : value));
 
 const elementsOfWorkspace = strict({
   dtype: oneOf(WORKSPACE_DTYPES),
-  shape: listOf(expression, 8).min(1, 'wanted at least one extent'),
+  shape: listOf(expression, 8).min(1, 'must have at least one extent'),
   initial: initialValue.optional(),
 }).superRefine(({ dtype, initial }, context) => {
   const problem = initial === undefined ? undefined : valueProblem(initial, dtype);
@@ -271,7 +271,7 @@ const layout = eitherForm(
 const accumulateTypes = ['fp16', 'fp32'] as const;
 
 const wantedInputs = ({ input }: { input?: unknown }): string =>
-  wanted(`${TENSOR_DTYPES.join(', ')} or { bf16_when: expression over the parameters; fp16 otherwise }`, input);
+  mustBe(`${TENSOR_DTYPES.join(', ')} or { bf16_when: expression over the parameters; fp16 otherwise }`, input);
 const inputsWhen = z
   .strictObject(
     Object.fromEntries(
@@ -292,13 +292,13 @@ export const manifestSchema = strict({
   min_arch: archName.optional(),
   arch: archName.optional(),
   emulated: z
-    .union([z.boolean(), z.literal('ptx')], { error: (issue) => wanted('true, false or ptx', issue.input) })
+    .union([z.boolean(), z.literal('ptx')], { error: (issue) => mustBe('true, false or ptx', issue.input) })
     .default(true),
   math: strict({
     inputs: z.union([z.enum(TENSOR_DTYPES), inputsWhen], { error: wantedInputs }),
     accumulate: z.union([z.enum(accumulateTypes), z.strictObject({ fp32_when: expression })], {
       error: (issue) =>
-        wanted('fp16, fp32 or { fp32_when: expression over the parameters; fp16 otherwise }', issue.input),
+        mustBe('fp16, fp32 or { fp32_when: expression over the parameters; fp16 otherwise }', issue.input),
     }),
   }),
   limits: listOf(strict({ require: expression, because: text() })).default([]),
@@ -314,11 +314,11 @@ export const manifestSchema = strict({
   output: strict({ initial: initialValue }).optional(),
   constants: mapOf(constantName, expression, MAX_CONSTANTS).default({}),
   launches: listOf(launch, MAX_LAUNCHES)
-    .min(1, 'wanted at least one launch')
+    .min(1, 'must have at least one launch')
     .superRefine((written, context) => {
       const { length } = singleLaunches(written);
       if (length > MAX_LAUNCHES)
-        context.addIssue({ code: 'custom', message: `wanted at most ${MAX_LAUNCHES} launches, found ${length}` });
+        context.addIssue({ code: 'custom', message: `must have at most ${MAX_LAUNCHES} launches, got ${length}` });
     }),
   // NONE: a correct kernel whose trick has no effect.
   faulty: strict({
@@ -345,13 +345,13 @@ export const manifestSchema = strict({
   const { flags } = manifest.compile;
   for (const option of ['-std=', '-Xptxas=-O', '-Xptxas=-dlcm='])
     if (flags.filter((each) => each.startsWith(option)).length > 1)
-      refuse(['compile', 'flags'], `wanted at most one ${option}…`);
+      refuse(['compile', 'flags'], `must have at most one ${option}…`);
   if (isPtxSource(manifest.source) || isCubinSource(manifest.source)) refuseCompiled(manifest, refuse);
   if (isTritonSource(manifest.source) !== (manifest.language === 'triton'))
     refuse(['language'], 'must be triton for a source named *.py, and absent for every other source');
   if (isTritonSource(manifest.source)) refuseForTriton(manifest, refuse);
   if ((manifest.arch === undefined) === (manifest.min_arch === undefined))
-    refuse(['min_arch'], 'wanted exactly one of `min_arch` (the least) and `arch` (the only one)');
+    refuse(['min_arch'], 'must have exactly one of `min_arch` (the least) and `arch` (the only one)');
   for (const [index, { id }] of manifest.gates.entries())
     if (manifest.gates.some((gate, at) => at < index && gate.id === id && samePlace(gate, manifest.gates[index]!)))
       refuse(['gates', index, 'id'], `the id "${id}" is taken by a gate before`);
@@ -365,7 +365,7 @@ export const manifestSchema = strict({
           `unknown parameter "${name}"${didYouMean(name, Object.keys(manifest.parameters))}`,
         );
       else if (!known.values.includes(value))
-        refuse(['configs', config, name], `wanted one of ${known.values.join(', ')}, found ${value}`);
+        refuse(['configs', config, name], `must be one of ${known.values.join(', ')}, got ${value}`);
     }
   }
 });
@@ -376,14 +376,14 @@ function refuseCompiled(
   refuse: (path: (string | number)[], message: string) => void,
 ): void {
   const [kind, flags] = isCubinSource(source) ? ['.cubin', 'none'] : ['.ptx', 'flags of ptxas alone'];
-  if (Object.keys(parameters).length > 0) refuse(['parameters'], `wanted none: a ${kind} source is compiled already`);
+  if (Object.keys(parameters).length > 0) refuse(['parameters'], `must be empty: a ${kind} source is compiled already`);
   for (const flag of compile.flags.filter((each) => isCubinSource(source) || !each.startsWith('-Xptxas')))
-    refuse(['compile', 'flags'], `wanted ${flags}: a ${kind} source is compiled already, found ${flag}`);
+    refuse(['compile', 'flags'], `must be ${flags}: a ${kind} source is compiled already, got ${flag}`);
   if (isCubinSource(source) && compile.maxrregcount > 0)
-    refuse(['compile', 'maxrregcount'], 'wanted 0: a .cubin source is compiled already');
+    refuse(['compile', 'maxrregcount'], 'must be 0: a .cubin source is compiled already');
   for (const { entry, key } of singleLaunches(launches))
     if (isSpelledEntry(entry))
-      refuse([...key, 'entry'], `wanted the entry's name in the ${kind} file, found a C++ spelling`);
+      refuse([...key, 'entry'], `must be the entry's name in the ${kind} file, got a C++ spelling`);
 }
 
 function refuseForTriton(

@@ -123,7 +123,7 @@ test('a packed struct has fields at any offset, and integers of one and two byte
     ],
   });
   expect(() => planned('1x1x65536x64')).toThrow(
-    /fields\.rows\.value: wanted an integer of -32768 to 32767, found 65536/,
+    /fields\.rows\.value: must be an integer of -32768 to 32767, got 65536/,
   );
   expect(() => parseManifest(struct(false), 'kernel.yaml')).toThrow(/unless the struct is packed, got 1/);
 });
@@ -200,7 +200,7 @@ test.each([
   ],
   ['q: { at: 12, value: S }, k: { at: 12, value: S }', /fields\.k\.at: must be at least 16, where q ends, got 12/],
   ['q: { at: 16, value: S }', /fields\.q\.at: must be at most 12, where 16 bytes have room for a int32, got 16/],
-  ['q: { at: 0, value: { struct: {} } }', /fields\.q\.value: wanted a name, null, /],
+  ['q: { at: 0, value: { struct: {} } }', /fields\.q\.value: must be a name, null, /],
   ['q: { at: 0, value: W }', /fields\.q\.value: unknown argument "W"/],
   ['q: { at: 0, value: { int64: T } }', /fields\.q\.value\.int64: unknown name "T"/],
   ['q-1: { at: 0, value: S }', /the name of a field, such as scale/],
@@ -278,7 +278,7 @@ test('launches in `each` lists count towards the maximum number of launches in a
   const list = ALIKE.replace(/ {2}- each:\n(?: {6}.*\n)+/, `  - each:\n${launch.repeat(17)}`);
   const twice = `${list}${list.slice(list.indexOf('  - each:'))}`;
   expect(parseManifest(list, 'kernel.yaml').launches).toHaveLength(17);
-  expect(() => parseManifest(twice, 'kernel.yaml')).toThrow('launches: wanted at most 32 launches, found 34');
+  expect(() => parseManifest(twice, 'kernel.yaml')).toThrow('launches: must have at most 32 launches, got 34');
 });
 
 test.each([
@@ -313,7 +313,7 @@ test.each([
     'an empty list of launches',
     ALIKE.slice(ALIKE.indexOf('each:'), ALIKE.indexOf('    grid')),
     'each: []\n',
-    'each: wanted at least one',
+    'each: must have at least one',
   ],
 ])('the error about launches that share their fields names the place: %s', (_, written, instead, message) => {
   expect(() => parseManifest(ALIKE.replace(written, instead), 'kernel.yaml')).toThrow(message);
@@ -460,14 +460,14 @@ test('the error names every wrong field of a variant', () => {
   expect(error.reason).toBe('INVALID_VARIANT');
   expect(error.violations).toEqual([
     { field: 'variant.config', description: 'unknown config "wid" (did you mean "wide"?)' },
-    { field: 'variant.parameters.BLOCK_KV', description: 'wanted one of 64, 128, found 96' },
+    { field: 'variant.parameters.BLOCK_KV', description: 'must be one of 64, 128, got 96' },
     { field: 'variant.parameters.USE_WMA', description: 'unknown parameter "USE_WMA" (did you mean "USE_WMMA"?)' },
     {
       field: 'variant.parameters.constructor',
       description: 'unknown parameter "constructor": known are USE_WMMA, BLOCK_KV, SPLITS, STAGES',
     },
-    { field: 'variant.max_registers', description: "wanted 16 to 255, or 0 for the manifest's, found 8" },
-    { field: 'variant.arch', description: 'the kernel needs sm_80 or later, found sm_75' },
+    { field: 'variant.max_registers', description: "must be 16 to 255, or 0 for the manifest's, got 8" },
+    { field: 'variant.arch', description: 'the kernel needs sm_80 or later, got sm_75' },
   ]);
 });
 
@@ -484,8 +484,8 @@ test('an exact architecture matches only itself', () => {
 
 test.each([
   ['source: split_kv.cu', 'sorce: split_kv.cu', 'sorce', /unknown key "sorce" \(did you mean "source"\?\)/],
-  ['title: Keys and values in pieces', '', 'title', /wanted a text, found nothing/],
-  ['min_arch: sm_80', 'min_arch: 80', 'min_arch', /:7: min_arch: wanted an architecture such as sm_80, found 80/],
+  ['title: Keys and values in pieces', '', 'title', /must be a text, got nothing/],
+  ['min_arch: sm_80', 'min_arch: 80', 'min_arch', /:7: min_arch: must be an architecture such as sm_80, got 80/],
   ['min_arch: sm_80', '', 'min_arch', /exactly one/],
   [
     'source: split_kv.cu',
@@ -514,7 +514,7 @@ test.each([
   ],
   ['  ROW_BYTES: ', '  Q: ', 'constants.Q', /the name "Q" is taken by the problem attention/],
   ['lesson: small', 'lesson: small\nnotes: none', 'notes', /belongs in NOTES\.md, next to kernel\.yaml/],
-  ['wide: { BLOCK_KV: 128', 'wide: { BLOCK_KV: 96', 'configs.wide.BLOCK_KV', /one of 64, 128, found 96/],
+  ['wide: { BLOCK_KV: 128', 'wide: { BLOCK_KV: 96', 'configs.wide.BLOCK_KV', /one of 64, 128, got 96/],
   [
     'partial_O, B, S,',
     'partial_P, B, S,',
@@ -525,7 +525,7 @@ test.each([
     '{ float32: "scale * 1.5" }',
     '{ float16: "scale" }',
     'launches[0].arguments[10]',
-    /wanted a name, null, \{ int32: expression \}/,
+    /must be a name, null, \{ int32: expression \}/,
   ],
   [
     'l2_persist: [K, V]',
@@ -726,12 +726,12 @@ test.each([
   ['inputs: bf16', 'inputs: { fp8_when: 1 }', 'math.inputs', 'or { bf16_when: expression over the parameters'],
   ['inputs: bf16', 'inputs: {}', 'math.inputs', 'or { bf16_when: expression over the parameters'],
   ['initial: 0 }', 'initial: zero }', 'workspace.l.initial', 'a number, inf or -inf'],
-  ['initial: -1 }', 'initial: -inf }', 'workspace.ready.initial', 'wanted an integer of -2147483648 to 2147483647'],
-  ['initial: -1 }', 'initial: 0.5 }', 'workspace.ready.initial', 'as int32 is, found 0.5'],
+  ['initial: -1 }', 'initial: -inf }', 'workspace.ready.initial', 'must be an integer of -2147483648 to 2147483647'],
+  ['initial: -1 }', 'initial: 0.5 }', 'workspace.ready.initial', 'as int32 is, got 0.5'],
   ['dtype: fp16', 'dtype: fp64', 'workspace.untouched.dtype', 'fp16, bf16, fp32, e4m3, e5m2, int8, int32, uint8'],
   ['shape: [D]', 'shape: []', 'workspace.untouched.shape', 'at least one extent'],
   ['shape: [D]', 'shape: [D, X]', 'workspace.untouched.shape[1]', 'unknown name "X"'],
-  ['"B * H * 8"', '[1]', 'workspace.bytes', 'wanted bytes, or { dtype: fp32'],
+  ['"B * H * 8"', '[1]', 'workspace.bytes', 'must be bytes, or { dtype: fp32'],
   ['inputs: bf16', 'inputs: fp8', 'math.inputs', 'fp16, bf16, fp32'],
 ])('a manifest with %s replaced by %s is refused at %s', (from, to, key, text) => {
   const error = thrown(() => parseManifest(INITIALISED.replace(from, to), 'initialised/kernel.yaml'));

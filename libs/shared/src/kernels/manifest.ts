@@ -39,7 +39,7 @@ export function parseManifest(yamlText: string, path: string, brought?: ProblemF
     return withinDeadline(PARSE_LIMIT_MS, () => readManifest(yamlText, path, brought));
   } catch (cause) {
     if (!(cause instanceof DeadlinePassed)) throw cause;
-    const message = `wanted a manifest that can be read within ${PARSE_LIMIT_MS / 1000} s; make it shorter`;
+    const message = `must be a manifest that can be read within ${PARSE_LIMIT_MS / 1000} s; make it shorter`;
     throw new FlashcoreError('INVALID_MANIFEST', { path }, `${path}: ${message}`, { cause });
   }
 }
@@ -147,7 +147,7 @@ export function readManifestText(folder: string, path: string): string {
   throw new FlashcoreError(
     'INVALID_MANIFEST',
     { path },
-    `${path}: wanted a ${MANIFEST_FILE}, found a link to another file: put the manifest in its place`,
+    `${path}: must be a ${MANIFEST_FILE}, got a link to another file: put the manifest in its place`,
   );
 }
 

@@ -103,7 +103,7 @@ test.each([
 
 test('an extent of 2^63 is refused with the range of extents', () => {
   expect(() => parseShape('rows=9223372036854775808,N=64')).toThrow(
-    'shape.values.rows: wanted an integer of 1 to 2147483647, found a number of more than 12 digits',
+    'shape.values.rows: must be an integer of 1 to 2147483647, got a number of more than 12 digits',
   );
 });
 

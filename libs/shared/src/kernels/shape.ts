@@ -35,8 +35,8 @@ const PAIR = /^((?!__)[A-Za-z_]\w{0,31})=(-?\d{1,12}(?:\.\d{1,12})?)$/;
 /** An integer of more digits than PAIR reads. */
 const LARGE = /^([A-Za-z_]\w{0,31})=-?\d{13,400}$/;
 const NAME = /^[A-Za-z][\w .:+()/-]{0,47}$/;
-const EXTENT = 'wanted an integer of 1 to 2147483647';
-const TOO_LARGE = `${EXTENT}, found a number of more than 12 digits`;
+const EXTENT = 'must be an integer of 1 to 2147483647';
+const TOO_LARGE = `${EXTENT}, got a number of more than 12 digits`;
 /** Names of the message fields for axes that have one. */
 const FIELDS = { B: 'batch', H: 'heads', S: 'sequence_length', D: 'head_dim' } as const;
 
@@ -161,14 +161,14 @@ export function caseViolations(problem: Problem, shape: ShapeFields, field: stri
     field: fieldOf(field, axis),
     // In a message, a field with value 0 looks the same as an absent field.
     description: Object.hasOwn(FIELDS, axis)
-      ? description.replace(/^must be given:/, `${EXTENT}, found 0 or none:`)
+      ? description.replace(/^must be given:/, `${EXTENT}, got 0 or none:`)
       : description,
   }));
   if (violations.length > 0) return violations;
   const values = caseValues(problem, given);
   const largest = mostElements(problem, values);
   if (largest > MAX_TENSOR_ELEMENTS)
-    return [{ field, description: `wanted at most ${MAX_TENSOR_ELEMENTS} elements a tensor, found ${largest}` }];
+    return [{ field, description: `must have at most ${MAX_TENSOR_ELEMENTS} elements a tensor, got ${largest}` }];
   const bytes = bytesOf(problem, values, 'fp16');
   if (!(bytes > 0))
     return [{ field, description: `work.bytes must be above 0, got ${bytes}: correct problem.yaml of ${problem.id}` }];

@@ -59,7 +59,7 @@ test('refuses a manifest that is a link to another file, before it is read', asy
   // second.
   await expect(loadManifest(folder)).rejects.toMatchObject(refused);
   expect(() => readManifestText(folder, 'mine/kernel.yaml')).toThrow(
-    'mine/kernel.yaml: wanted a kernel.yaml, found a link to another file: put the manifest in its place',
+    'mine/kernel.yaml: must be a kernel.yaml, got a link to another file: put the manifest in its place',
   );
 });
 

@@ -190,5 +190,5 @@ export function requireSource(folder: string, { path, source }: Pick<Manifest, '
     .toSorted();
   const remedy =
     didYouMean(source, sources) || (sources.length === 0 ? ': it has no source' : `: it has ${sources.join(', ')}`);
-  throw file.refuse([{ key: ['source'], message: `wanted a file of the kernel's folder, found "${source}"${remedy}` }]);
+  throw file.refuse([{ key: ['source'], message: `must be a file of the kernel's folder, got "${source}"${remedy}` }]);
 }

@@ -62,7 +62,7 @@ export function resolveVariant(manifest: Manifest, variant: VariantInput = {}, d
   if (maxRegisters !== 0 && !(maxRegisters >= LEAST_REGISTERS && maxRegisters <= MOST_REGISTERS)) {
     violations.push({
       field: 'variant.max_registers',
-      description: `wanted ${LEAST_REGISTERS} to ${MOST_REGISTERS}, or 0 for the manifest's, found ${maxRegisters}`,
+      description: `must be ${LEAST_REGISTERS} to ${MOST_REGISTERS}, or 0 for the manifest's, got ${maxRegisters}`,
     });
   }
   const arch = variant.arch || undefined;
@@ -100,12 +100,12 @@ export function resolveVariant(manifest: Manifest, variant: VariantInput = {}, d
 export function archMismatch(manifest: Pick<Manifest, 'minArch' | 'exactArch'>, arch: string): string | undefined {
   const wanted = archNumber(manifest.minArch);
   const found = archNumber(arch);
-  if (found === undefined) return `wanted an architecture such as sm_89, found "${arch}"`;
+  if (found === undefined) return `must be an architecture such as sm_89, got "${arch}"`;
   if (manifest.exactArch)
     return found === wanted && (arch === manifest.minArch || !/[af]$/.test(arch))
       ? undefined
-      : `the kernel is for ${manifest.minArch} only, found ${arch}`;
-  return found >= wanted! ? undefined : `the kernel needs ${manifest.minArch} or later, found ${arch}`;
+      : `the kernel is for ${manifest.minArch} only, got ${arch}`;
+  return found >= wanted! ? undefined : `the kernel needs ${manifest.minArch} or later, got ${arch}`;
 }
 
 function archNumber(arch: string): number | undefined {
@@ -174,7 +174,7 @@ function parameterProblem(manifest: Manifest, name: string, value: number): stri
   const parameter = entryOf(manifest.parameters, name);
   if (!parameter)
     return `unknown parameter "${name}"${didYouMean(name, known) || `: ${known.length > 0 ? `known are ${known.join(', ')}` : 'the kernel has none'}`}`;
-  return parameter.values.includes(value) ? undefined : `wanted one of ${parameter.values.join(', ')}, found ${value}`;
+  return parameter.values.includes(value) ? undefined : `must be one of ${parameter.values.join(', ')}, got ${value}`;
 }
 
 function labelOf(

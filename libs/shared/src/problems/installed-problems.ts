@@ -101,7 +101,7 @@ export function installedProblem(id: string): Problem {
   const path = join(shown, PROBLEM_FILE);
   const problem = parseProblem(textOf({ folder, shown }, PROBLEM_FILE), path);
   if (problem.id !== id)
-    throw new FlashcoreError('INVALID_MANIFEST', { path, key: 'id' }, `${path}: id: wanted the folder's name "${id}"`);
+    throw new FlashcoreError('INVALID_MANIFEST', { path, key: 'id' }, `${path}: id: must be the folder's name "${id}"`);
   read.set(id, { problem, version });
   return problem;
 }

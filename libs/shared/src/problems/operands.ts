@@ -188,7 +188,7 @@ export function readOperands(
     else if (!dims)
       fault(key, `unknown tensor "${tensor}"${didYouMean(tensor, known) || `: known are ${known.join(', ')}`}`);
     else if (dims.length !== axes.length)
-      fault(key, `wanted a letter for each of the ${dims.length} dimensions of ${tensor}, found ${axes.length}`);
+      fault(key, `must have a letter for each of the ${dims.length} dimensions of ${tensor}, got ${axes.length}`);
     else if (writes.includes(name) !== (written?.out !== undefined))
       fault(
         key,
@@ -200,7 +200,7 @@ export function readOperands(
       fault(
         key,
         name === 'selected'
-          ? `wanted an input with \`draw: { selected: … }\`, found "${tensor}"`
+          ? `must be an input with \`draw: { selected: … }\`, got "${tensor}"`
           : `${tensor} is drawn as lists of keys: name it as selected`,
       );
     else {
@@ -212,7 +212,7 @@ export function readOperands(
   for (const [name, tensor] of Object.entries(read.tables) as [TableName, string][]) {
     const rule = RULES[name];
     if (!entryOf(tensors, tensor)?.draw?.[rule])
-      fault(['reference', name], `wanted an input with \`draw: { ${rule}: … }\`, found "${tensor}"`);
+      fault(['reference', name], `must be an input with \`draw: { ${rule}: … }\`, got "${tensor}"`);
   }
   const lists = read.operands.selected && entryOf(tensors, read.operands.selected.tensor)?.draw?.selected;
   if (lists && tables['key_offsets'])
@@ -281,6 +281,6 @@ function pageTableFault(
   if (flat && rule?.lengths === ofTable?.lengths && rule?.page.trim() === ofTable?.page.trim()) return undefined;
   return [
     ['reference', 'page_offsets'],
-    'wanted a page_table of one dimension, with the lengths and the page that its offsets are drawn with',
+    'must be a page_table of one dimension, with the lengths and the page that its offsets are drawn with',
   ];
 }

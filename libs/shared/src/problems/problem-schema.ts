@@ -1,7 +1,7 @@
 /** The schema of problem.yaml, before its expressions are parsed. */
 import * as z from 'zod';
 import { ELEMENT_DTYPES, TENSOR_DTYPES, type TensorDtype } from '../data/dtype.ts';
-import { finite, flag, integer, listOf, mapOf, matching, oneOf, strict, text, wanted } from '../data/yaml-file.ts';
+import { finite, flag, integer, listOf, mapOf, matching, oneOf, strict, text, mustBe } from '../data/yaml-file.ts';
 
 /** The form of an id, as a pattern and in words. */
 export const PROBLEM_ID = {
@@ -11,11 +11,11 @@ export const PROBLEM_ID = {
 
 const name = matching(/^(?!__)[A-Za-z_][A-Za-z0-9_]{0,31}$/, 'a C identifier of at most 32 characters');
 const expression = z
-  .union([z.string(), finite()], { error: (issue) => wanted('an expression or a number', issue.input) })
+  .union([z.string(), finite()], { error: (issue) => mustBe('an expression or a number', issue.input) })
   .transform(String);
 const recordOf = <Name extends string, Schema extends z.ZodType>(names: readonly Name[], schema: Schema) =>
   Object.fromEntries(names.map((each) => [each, schema])) as Record<Name, Schema>;
-const dims = listOf(expression, 8).min(1, 'wanted at least one dimension');
+const dims = listOf(expression, 8).min(1, 'must have at least one dimension');
 
 /** The dtypes that a tensor has instead of the kernel's dtype, by the kernel's dtype. */
 export type OtherDtypes = Readonly<Partial<Record<TensorDtype, TensorDtype | undefined>>>;
@@ -23,7 +23,7 @@ export type OtherDtypes = Readonly<Partial<Record<TensorDtype, TensorDtype | und
 const NO_OTHERS: OtherDtypes = {};
 
 const wantedDtype = ({ input }: { input?: unknown }): string =>
-  wanted(
+  mustBe(
     `same_as(a tensor) or a list of ${TENSOR_DTYPES.join(', ')}, of which a kernel chooses; { same_as: a tensor, e4m3: bf16 } where it is another for some; or one of ${ELEMENT_DTYPES.join(', ')}, for every kernel`,
     input,
   );
@@ -63,7 +63,7 @@ const draw = strict({
     multiple_of: expression.optional(),
   })
     .refine((written) => (written.most === undefined) !== (written.sum === undefined), {
-      error: 'wanted exactly one of `most` and `sum`',
+      error: 'must have exactly one of `most` and `sum`',
     })
     .refine((written) => written.multiple_of === undefined || written.most !== undefined, {
       error: '`multiple_of` goes with `most`: leave it out',
@@ -76,7 +76,7 @@ const draw = strict({
   last_pages: strict({ lengths: name, page: expression }).optional(),
   selected: strict({ keys: expression, lengths: name.optional(), queries: expression.optional() }).optional(),
 }).refine((written) => DRAW_RULES.filter((rule) => written[rule] !== undefined).length === 1, {
-  error: `wanted exactly one of ${DRAW_RULES.map((rule) => `\`${rule}\``).join(', ')}`,
+  error: `must have exactly one of ${DRAW_RULES.map((rule) => `\`${rule}\``).join(', ')}`,
 });
 export type RawDraw = z.output<typeof draw>;
 
@@ -92,7 +92,7 @@ const tensor = strict({
   draw: draw.optional(),
   rows: name.optional(),
 }).refine((written) => (written.in === undefined) !== (written.out === undefined), {
-  error: 'wanted exactly one of `in` and `out`',
+  error: 'must have exactly one of `in` and `out`',
 });
 
 /** `own` is the reference.cpp or reference.py next to problem.yaml; the others are the built-in oracle's operations. */
@@ -133,14 +133,14 @@ export type TableName = (typeof TABLES)[number];
 export type OperandAxis = 'b' | 'h' | 's' | 'd' | 'k' | 'p';
 const OPERAND = /^([A-Za-z_]\w{0,31})(?: \| ([A-Za-z_]\w{0,31}))?\[([bhsdkp](?: [bhsdkp]){0,4})\]$/;
 const operand = z
-  .string({ error: (issue) => wanted('a tensor with its dimensions, such as Q[b h s d]', issue.input) })
-  .regex(OPERAND, { error: (issue) => wanted('a tensor with its dimensions, such as Q[b h s d]', issue.input) })
+  .string({ error: (issue) => mustBe('a tensor with its dimensions, such as Q[b h s d]', issue.input) })
+  .regex(OPERAND, { error: (issue) => mustBe('a tensor with its dimensions, such as Q[b h s d]', issue.input) })
   .transform((written) => {
     const [, ofTensor, more, axes] = OPERAND.exec(written)!;
     return { tensor: ofTensor!, ...(more && { more }), axes: axes!.split(' ') as OperandAxis[] };
   })
   .refine(({ axes }) => new Set(axes).size === axes.length, {
-    error: 'wanted each of b, h, s, d, k and p at most once',
+    error: 'must have each of b, h, s, d, k and p at most once',
   });
 const byName = <Name extends string, Schema extends z.ZodType>(names: readonly Name[], schema: Schema) =>
   recordOf(names, schema.optional());
@@ -157,7 +157,7 @@ const symmetry = strict({
   of: listOf(name, 16).optional(),
   when: expression.optional(),
 }).refine((written) => SYMMETRY_ACTS.filter((act) => written[act] !== undefined).length === 1, {
-  error: `wanted exactly one of ${SYMMETRY_ACTS.map((act) => `\`${act}\``).join(', ')}`,
+  error: `must have exactly one of ${SYMMETRY_ACTS.map((act) => `\`${act}\``).join(', ')}`,
 });
 
 /** Changes that a mutant can make to a tensor. */
@@ -194,17 +194,17 @@ const mutant = strict({
   entries: expression.optional(),
   shift: expression.optional(),
   last: expression.optional(),
-  ignored: z.literal(true, { error: (issue) => wanted('true', issue.input) }).optional(),
+  ignored: z.literal(true, { error: (issue) => mustBe('true', issue.input) }).optional(),
   unwritten: oneOf(UNWRITTEN_PARTS).optional(),
   about: text(),
 }).superRefine((written, context) => {
   const acts = MUTANT_ACTS.filter((act) => written[act] !== undefined);
   const refuse = (message: string) => context.addIssue({ code: 'custom', message });
   if ((written.set === undefined) === (written.tensor === undefined))
-    refuse('wanted exactly one of `set` and `tensor`');
+    refuse('must have exactly one of `set` and `tensor`');
   else if (written.tensor === undefined ? acts.length > 0 : acts.length !== 1)
     refuse(
-      `wanted exactly one of ${MUTANT_ACTS.map((act) => `\`${act}\``).join(', ')} with \`tensor\`, none with \`set\``,
+      `must have exactly one of ${MUTANT_ACTS.map((act) => `\`${act}\``).join(', ')} with \`tensor\`, none with \`set\``,
     );
   else if (written.set && Object.keys(written.set).length === 0) refuse('`set` must name an axis or attribute');
 });
@@ -250,13 +250,13 @@ export const problemSchema = strict({
   tensors: mapOf(name, tensor),
   symmetries: listOf(symmetry, MOST_SYMMETRIES).default([]),
   mutants: mapOf(name, mutant)
-    .refine((written) => Object.keys(written).length <= MOST_MUTANTS, { error: `wanted at most ${MOST_MUTANTS}` })
+    .refine((written) => Object.keys(written).length <= MOST_MUTANTS, { error: `must have at most ${MOST_MUTANTS}` })
     .default({}),
   reference: strict({
     op: oneOf(OPERATIONS),
     ...byName(OPERANDS, operand),
     ...byName(TABLES, name),
-    lse_base: z.literal(2, { error: (issue) => wanted('2, or no key for base e', issue.input) }).optional(),
+    lse_base: z.literal(2, { error: (issue) => mustBe('2, or no key for base e', issue.input) }).optional(),
     limit_s: integer(1, MOST_REFERENCE_S).optional(),
   }),
   work: strict({ flops: expression, bytes: expression.optional() }),

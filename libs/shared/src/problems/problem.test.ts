@@ -53,7 +53,7 @@ test('a case has its defaults, in the order of their dependencies, and its tenso
 test.each([-1, 0, 1.5, 2 ** 31, 2 ** 63, Number.NaN])('refuses an extent of %d and names its axis', (extent) => {
   const problem = parseProblem(MATMUL, 'problem.yaml');
   expect(axisViolations(problem, { G: extent, M: 4 })).toEqual([
-    { field: 'G', description: `wanted an integer of 1 to 2147483647, found ${extent}` },
+    { field: 'G', description: `must be an integer of 1 to 2147483647, got ${extent}` },
   ]);
 });
 
@@ -76,7 +76,7 @@ test.each([
   [
     'out: [G, M, N]',
     'out: [G, M, "N - 8"]',
-    'grouped_matmul: C has the dimension N - 8: wanted an integer of 1 to 2147483647',
+    'grouped_matmul: C has the dimension N - 8: must be an integer of 1 to 2147483647',
   ],
 ])('with %s replaced by %s, a case without a fitting value is refused', (was, is, message) => {
   const problem = parseProblem(MATMUL.replace(was, is), 'problem.yaml');
@@ -88,7 +88,7 @@ test.each([
 test('refuses a wrong extent that comes from a default', () => {
   const problem = parseProblem(MATMUL.replace('2 * M', 'M - 8'), 'problem.yaml');
   expect(axisViolations(problem, { G: 1, M: 4, N: 1 })).toEqual([
-    { field: 'K', description: 'wanted an integer of 1 to 2147483647, found -4' },
+    { field: 'K', description: 'must be an integer of 1 to 2147483647, got -4' },
   ]);
 });
 
@@ -96,16 +96,16 @@ test.each([
   ['in: [G, M, K]', 'in: [G, MM, K]', 14, 'tensors.A.in[1]', /unknown axis "MM" in "MM".*; add it to `axes`/],
   ['default: 2 * M', 'default: N', 4, 'axes.N.default', /defaults of N, K need each other: leave one without/],
   ['default: 2 * M', 'default: K', 4, 'axes.N.default', /defaults of N, K need each other/],
-  ['default: 2 * M', 'default: -4', 5, 'axes.K.default', /wanted an integer of 1 to 2147483647, found -4/],
-  ['in: [G, K, N]', 'in: [G, K, 0]', 15, 'tensors.B.in[2]', /found 0/],
+  ['default: 2 * M', 'default: -4', 5, 'axes.K.default', /must be an integer of 1 to 2147483647, got -4/],
+  ['in: [G, K, N]', 'in: [G, K, 0]', 15, 'tensors.B.in[2]', /got 0/],
   [
     'in: [G, K, N]',
     'in: [9223372036854775808]',
     15,
     'tensors.B.in[0]',
-    /found 9223372036854775808|found 922337203685477[0-9]+/,
+    /got 9223372036854775808|got 922337203685477[0-9]+/,
   ],
-  ['in: [G, K, N]', 'in: [1 / 0]', 15, 'tensors.B.in[0]', /found NaN/],
+  ['in: [G, K, N]', 'in: [1 / 0]', 15, 'tensors.B.in[0]', /got NaN/],
   ['in: [G, K, N]', 'in: [G], out: [G]', 15, 'tensors.B', /exactly one of `in` and `out`/],
   ['[fp16, bf16]', '[fp16, fp12]', 16, 'tensors.C.dtype', /same_as\(a tensor\) or a list of fp16, bf16, fp32/],
   ['[fp16, bf16]', 'same_as(B)', 14, 'tensors.A.dtype', /cycle \(A -> C -> B -> A\): give one of them a list/],
@@ -118,9 +118,9 @@ test.each([
     'op: attentoin',
     17,
     'reference.op',
-    /wanted one of attention, attention_backward, merge, own, found "attentoin".*attention/,
+    /must be one of attention, attention_backward, merge, own, got "attentoin".*attention/,
   ],
-  ['op: own', 'op: own, limit_s: 0', 17, 'reference.limit_s', /wanted an integer of 1 to 300, found 0/],
+  ['op: own', 'op: own, limit_s: 0', 17, 'reference.limit_s', /must be an integer of 1 to 300, got 0/],
   ['* (transposed ? 2', '* (transpose ? 2', 18, 'work.flops', /unknown axis "transpose"/],
   ['"K % 8 == 0"', '"K % 8 = 0"', 12, 'require[0].require', /equality is ==/],
   ['  G: { about', '  mean: { about', 10, 'attributes.mean', /name "mean" is taken by axes: choose another/],
@@ -259,23 +259,23 @@ test.each([
     'page_offsets: begins',
     'page_offsets: last',
     'reference.page_offsets',
-    /`draw: \{ page_offsets: … \}`, found "last"/,
+    /`draw: \{ page_offsets: … \}`, got "last"/,
   ],
   [
     'draw: { page_offsets: { lengths: lengths, page: page }',
     'draw: { page_offsets: { lengths: lengths, page: 8 }',
     'reference.page_offsets',
-    /wanted a page_table of one dimension, with the lengths and the page/,
+    /must be a page_table of one dimension, with the lengths and the page/,
   ],
-  ['[B * ceil(S / page)]', '[B, ceil(S / page)]', 'reference.page_offsets', /wanted a page_table of one dimension/],
+  ['[B * ceil(S / page)]', '[B, ceil(S / page)]', 'reference.page_offsets', /must be a page_table of one dimension/],
   [
     'lengths: lengths, page: page } } }\n  last',
     'lengths: last, page: page } } }\n  last',
     'tensors.begins.draw.page_offsets',
-    /wanted an input with `draw: \{ lengths: … \}`, found "last"/,
+    /must be an input with `draw: \{ lengths: … \}`, got "last"/,
   ],
   ['most: S, page: page', 'sum: S, multiple_of: page', 'tensors.lengths.draw.lengths.multiple_of', /goes with `most`/],
-  ['in: [B + 1]', 'in: [B, 1]', 'tensors.begins.draw', /one dimension, the sequences and one more, found 2/],
+  ['in: [B + 1]', 'in: [B, 1]', 'tensors.begins.draw', /one dimension, the sequences and one more, got 2/],
   ['Q | R[b h d]', 'Q | S[b h d]', 'reference.q', /unknown tensor "S"/],
   [
     'Q | R[b h d]',
@@ -317,7 +317,7 @@ test('inputs with `when` exist and take memory only in cases that have them', ()
     caseViolations(problem, shapeOf({ B: 1, H: 1, S: 50_000, page: 50_000, pages: 1, D: 1, bias }), 'shape');
   expect([violations(0), violations(1)]).toEqual([
     [],
-    [{ field: 'shape', description: 'wanted at most 2147483647 elements a tensor, found 2500000000' }],
+    [{ field: 'shape', description: 'must have at most 2147483647 elements a tensor, got 2500000000' }],
   ]);
 });
 
@@ -329,8 +329,8 @@ test('a problem names its baselines; without the key it has none', () => {
 });
 
 test.each([
-  ['[sdpa]', '[spda]', 'baselines[0]', /wanted one of sdpa, found "spda"/],
-  ['[sdpa]', 'sdpa', 'baselines', /wanted a list/],
+  ['[sdpa]', '[spda]', 'baselines[0]', /must be one of sdpa, got "spda"/],
+  ['[sdpa]', 'sdpa', 'baselines', /must be a list/],
   ['[sdpa]', '[sdpa, sdpa]', 'baselines', /at most 1/],
   [
     'o: "O[b h s d]"',
@@ -362,7 +362,7 @@ test.each([
   ['"O[b s h d]"', '"O[p s h d]"', 'reference.o', /only o_parts and lse_parts have the dimension p/],
   ['"O[b s h d]"', '"O_splits[p b s h d]"', 'reference.o', /merge writes o: make O_splits an output/],
   ['lse: "LSE[b h s]"', 'q: "O_splits[b s h d]"', 'reference.q', /merge has no q: it has o_parts, lse_parts, o, lse/],
-  ['op: merge', 'op: merge\n  lse_base: 10', 'reference.lse_base', /wanted 2/],
+  ['op: merge', 'op: merge\n  lse_base: 10', 'reference.lse_base', /must be 2/],
 ])('the problem merge with %s replaced by %s is refused', (was, is, key, message) => {
   expect(MERGE).toContain(was);
   const read = () => parseProblem(MERGE.replace(was, is), 'p/problem.yaml');
@@ -373,8 +373,8 @@ test.each([
 const SELECTED = readFileSync(new URL('../../../../problems/attention_selected/problem.yaml', import.meta.url), 'utf8');
 
 test.each([
-  ['{ keys: Skv }', '{ keys: "Skv - 12" }', 'wanted an integer of 1 to 2147483647, found -4'],
-  ['{ keys: Skv }', '{ keys: "Skv / 3" }', 'found 2.666'],
+  ['{ keys: Skv }', '{ keys: "Skv - 12" }', 'must be an integer of 1 to 2147483647, got -4'],
+  ['{ keys: Skv }', '{ keys: "Skv / 3" }', 'got 2.666'],
   ['{ keys: Skv }', '{ keys: "Skv * 1000000000" }', ''],
 ])('with %s replaced by %s, a case with 8 keys is refused', (was, is, message) => {
   const of = parseProblem(SELECTED.replace(was, is).replaceAll(', rows: selected', ''), 'problem.yaml');
@@ -392,7 +392,7 @@ test.each([
     '"selected[b s h k]"',
     '"Q[b s h k]"',
     'reference.selected',
-    /wanted an input with `draw: \{ selected: … \}`, found "Q"/,
+    /must be an input with `draw: \{ selected: … \}`, got "Q"/,
   ],
   ['"Q[b s h d]"', '"selected[b s h d]"', 'reference.q', /selected is drawn as lists of keys: name it as selected/],
   ['"Q[b s h d]"', '"Q[b s h k]"', 'reference.q', /only bias and selected have the dimension k/],
@@ -403,7 +403,7 @@ test.each([
     '{ keys: Skv }',
     '{ keys: Skv, lengths: Q }',
     'tensors.selected.draw.selected',
-    /`draw: \{ lengths: … \}`, found "Q"/,
+    /`draw: \{ lengths: … \}`, got "Q"/,
   ],
   [
     'O: { out',
@@ -411,14 +411,14 @@ test.each([
     'reference.selected',
     /its lists must end at key_lengths: write `draw: \{ selected: \{ keys, lengths: lengths \} \}`/,
   ],
-  ['K: { in: [B, Skv,', 'K: { in: [B, topk,', 'tensors.K.rows', /one dimension "Skv", as selected has it, found 0/],
+  ['K: { in: [B, Skv,', 'K: { in: [B, topk,', 'tensors.K.rows', /one dimension "Skv", as selected has it, got 0/],
   [
     'K: { in: [B, Skv, Hkv,',
     'K: { in: [B, Skv, B,',
     'tensors.K.rows',
-    /one dimension "B", as selected has it, found 2/,
+    /one dimension "B", as selected has it, got 2/,
   ],
-  ['ignored: true', 'ignored: 1', 'mutants.selection_ignored.ignored', /wanted true/],
+  ['ignored: true', 'ignored: 1', 'mutants.selection_ignored.ignored', /must be true/],
   [
     'tensor: selected, ignored',
     'tensor: Q, ignored',
@@ -570,26 +570,26 @@ test.each([
     '[B, H], dtype: int32',
     16,
     'tensors.lengths.draw',
-    /wanted one dimension, the sequences, found 2/,
+    /must have one dimension, the sequences, got 2/,
   ],
-  ['lengths: lengths, page', 'lengths: Q, page', 17, 'tensors.table.draw.pages', /found "Q": name one of lengths/],
+  ['lengths: lengths, page', 'lengths: Q, page', 17, 'tensors.table.draw.pages', /got "Q": name one of lengths/],
   ['pool: pages', 'pool: pagez', 17, 'tensors.table.draw.pages.pool', /unknown axis "pagez"/],
   [
     'K: { in: [pages, page',
     'K: { in: [B, page',
     14,
     'tensors.K.rows',
-    /one dimension "pages", as table has it, found 0: write it/,
+    /one dimension "pages", as table has it, got 0: write it/,
   ],
-  ['role: k, rows: table', 'role: k, rows: Q', 14, 'tensors.K.rows', /wanted an input with `draw: .*, found "Q"/],
+  ['role: k, rows: table', 'role: k, rows: Q', 14, 'tensors.K.rows', /must be an input with `draw: .*, got "Q"/],
   ['O: { out: [B, H, D], ', 'O: { out: [B, H, D], rows: table, ', 18, 'tensors.O.rows', /only an input has rows/],
   ['role: q }', 'role: q, optional: true }', 13, 'tensors.Q.optional', /only an output can be optional/],
   ['role: q }', 'role: q, tolerance: strict }', 13, 'tensors.Q.tolerance', /only an output has a tolerance/],
   ['role: q }', 'role: q, rounds: 1 }', 13, 'tensors.Q.rounds', /only an output is rounded/],
   ['  q: Q[b h d]\n', '', 21, 'reference', /attention needs q: add `q: TENSOR\[b h s d\]`/],
-  ['q: Q[b h d]', 'q: Q[b h x]', 22, 'reference.q', /such as Q\[b h s d\], found "Q\[b h x\]"/],
+  ['q: Q[b h d]', 'q: Q[b h x]', 22, 'reference.q', /such as Q\[b h s d\], got "Q\[b h x\]"/],
   ['q: Q[b h d]', 'q: Q[b b d]', 22, 'reference.q', /each of b, h, s, d, k and p at most once/],
-  ['q: Q[b h d]', 'q: Q[b d]', 22, 'reference.q', /a letter for each of the 3 dimensions of Q, found 2/],
+  ['q: Q[b h d]', 'q: Q[b d]', 22, 'reference.q', /a letter for each of the 3 dimensions of Q, got 2/],
   ['q: Q[b h d]', 'q: Q[b d h]', 22, 'reference.q', /the last dimension must be d/],
   ['q: Q[b h d]', 'q: P[b h d]', 22, 'reference.q', /unknown tensor "P"/],
   ['q: Q[b h d]', 'q: O[b h d]', 22, 'reference.q', /attention reads q: make O an input/],
@@ -612,14 +612,14 @@ test.each([
     'key_lengths: Q',
     27,
     'reference.key_lengths',
-    /wanted an input with `draw: \{ lengths: … \}`, found "Q"/,
+    /must be an input with `draw: \{ lengths: … \}`, got "Q"/,
   ],
   [
     'key_lengths: lengths',
     'key_lengths: table',
     27,
     'reference.key_lengths',
-    /`draw: \{ lengths: … \}`, found "table"/,
+    /`draw: \{ lengths: … \}`, got "table"/,
   ],
   ['lengths: { most: S', 'lengths: { sum: S', 17, 'tensors.table.draw.pages', /lengths with `most`.*`sum` of lengths/],
   [
@@ -627,7 +627,7 @@ test.each([
     'lse: LSE[b h]\n  lse_base: 10',
     27,
     'reference.lse_base',
-    /wanted 2, or no key for base e, found 10/,
+    /must be 2, or no key for base e, got 10/,
   ],
   ['o: O[b h d]\n  lse: LSE[b h]', 'o: O[b h d]\n  lse_base: 2', 26, 'reference.lse_base', /it is the base of lse/],
   ['op: attention', 'op: own', 22, 'reference.q', /a reference of its own reads tensors by name: leave it out/],
@@ -693,8 +693,8 @@ test.each([
   ['tensor: A', 'tensor: Q', 19, 'mutants.in_e4m3.tensor', /unknown tensor "Q": known are A, B, C/],
   ['shift: G', 'shift: M', 20, 'mutants.next_group.shift', /B has no dimension "M": name one of G, K, N/],
   ['tensor: C', 'tensor: A', 21, 'mutants.ragged.unwritten', /A is an input: name an output/],
-  ['round: e4m3', 'round: e4m4', 19, 'mutants.in_e4m3.round', /wanted one of fp16, bf16, e4m3, e5m2, found "e4m4"/],
-  ['round: e4m3', 'round: e4m3, times: 2', 19, 'mutants.in_e4m3', /wanted exactly one of `round`, `flush`/],
+  ['round: e4m3', 'round: e4m4', 19, 'mutants.in_e4m3.round', /must be one of fp16, bf16, e4m3, e5m2, got "e4m4"/],
+  ['round: e4m3', 'round: e4m3, times: 2', 19, 'mutants.in_e4m3', /must have exactly one of `round`, `flush`/],
   [
     'round: e4m3',
     'entries: entry',
@@ -703,7 +703,7 @@ test.each([
     /A holds floating-point numbers: name an int32 input/,
   ],
   ['round: e4m3', 'times: J', 19, 'mutants.in_e4m3.times', /unknown axis "J"/],
-  ['tensor: A, ', '', 19, 'mutants.in_e4m3', /wanted exactly one of `set` and `tensor`/],
+  ['tensor: A, ', '', 19, 'mutants.in_e4m3', /must have exactly one of `set` and `tensor`/],
   ['round: e4m3', 'rund: e4m3', 19, 'mutants.in_e4m3', /unknown key "rund"/],
 ])('a mutant with %s replaced by %s is refused with file, line, key and remedy', (was, is, line, key, message) => {
   expect(MUTANTS).toContain(was);

@@ -403,4 +403,4 @@ export const dtypeOfTensor = (
 export const extentProblem = (extent: number): string | undefined =>
   Number.isInteger(extent) && extent >= 1 && extent <= MAX_EXTENT
     ? undefined
-    : `wanted an integer of 1 to ${MAX_EXTENT}, found ${extent}`;
+    : `must be an integer of 1 to ${MAX_EXTENT}, got ${extent}`;

@@ -100,7 +100,7 @@ function compiledDraw(written: RawDraw, dims: readonly string[], reader: KeyedRe
   const { key, extent, fault } = reader;
   const { lengths, offsets, pages } = written;
   const rank = (wanted: number, what: string): void => {
-    if (dims.length !== wanted) fault(key, `wanted ${what}, found ${dims.length} dimensions`);
+    if (dims.length !== wanted) fault(key, `must have ${what}, got ${dims.length} dimensions`);
   };
   if (lengths) {
     rank(1, 'one dimension, the sequences');
@@ -137,7 +137,7 @@ function compiledDraw(written: RawDraw, dims: readonly string[], reader: KeyedRe
     if (ofLengths !== undefined && owner < 0)
       fault(
         [...key, 'selected'],
-        `wanted a dimension "${ofLengths}", as ${of} has it, before the last: write it in \`in\``,
+        `must have a dimension "${ofLengths}", as ${of} has it, before the last: write it in \`in\``,
       );
     return {
       kind: 'selected',
@@ -149,7 +149,7 @@ function compiledDraw(written: RawDraw, dims: readonly string[], reader: KeyedRe
   if (dims.length !== 1) rank(2, 'two dimensions, sequences and pages of a sequence, or one, pages of all sequences');
   requireLengths(pages!.lengths, 'pages', reader);
   if (lengthsOf(reader.tensors, pages!.lengths)?.sum !== undefined)
-    fault([...key, 'pages'], `wanted lengths with \`most\`, which bounds pages, found \`sum\` of ${pages!.lengths}`);
+    fault([...key, 'pages'], `must be lengths with \`most\`, which bounds pages, got \`sum\` of ${pages!.lengths}`);
   return {
     kind: 'pages',
     of: pages!.lengths,
@@ -162,7 +162,7 @@ function requireLengths(name: string, rule: string, { tensors, key, fault }: Key
   if (lengthsOf(tensors, name)) return;
   const known = Object.keys(tensors).filter((each) => lengthsOf(tensors, each));
   const remedy = known.length > 0 ? `name one of ${known.join(', ')}` : 'add an input with `draw: { lengths: … }`';
-  fault([...key, rule], `wanted an input with \`draw: { lengths: … }\`, found "${name}": ${remedy}`);
+  fault([...key, rule], `must be an input with \`draw: { lengths: … }\`, got "${name}": ${remedy}`);
 }
 
 const drawOf = (tensors: RawProblem['tensors'], name: string): RawDraw | undefined => entryOf(tensors, name)?.draw;
@@ -198,7 +198,7 @@ function ownedRows(table: string, dims: readonly string[] | undefined, reader: K
   if (dims)
     fault(
       key,
-      `wanted an input with \`draw: { lengths: { most } }\`, \`draw: { pages }\` or \`draw: { selected }\`, found "${table}"`,
+      `must be an input with \`draw: { lengths: { most } }\`, \`draw: { pages }\` or \`draw: { selected }\`, got "${table}"`,
     );
   else fault(key, 'only an input has rows that no sequence owns: leave it out');
   return undefined;
@@ -206,7 +206,7 @@ function ownedRows(table: string, dims: readonly string[] | undefined, reader: K
   function placeOf(wanted: string, of: readonly string[], mayLack = false): number | undefined {
     const places = of.flatMap((text, dim) => (text.trim() === wanted.trim() ? [dim] : []));
     if (places.length !== 1 && !(mayLack && places.length === 0))
-      fault(key, `wanted one dimension "${wanted}", as ${table} has it, found ${places.length}: write it in \`in\``);
+      fault(key, `must have one dimension "${wanted}", as ${table} has it, got ${places.length}: write it in \`in\``);
     return places[0];
   }
 }

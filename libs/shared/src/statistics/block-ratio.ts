@@ -30,7 +30,7 @@ export function blockRatioInterval(
   const blocks = numerator.length / perBlock;
   if (blocks < 1 || !Number.isInteger(blocks) || denominator.length !== numerator.length) {
     throw new RangeError(
-      `Wanted whole blocks of ${perBlock} samples of both, found ${numerator.length} and ${denominator.length} samples`,
+      `Both must have whole blocks of ${perBlock} samples, got ${numerator.length} and ${denominator.length} samples`,
     );
   }
   const [above, below] = [new BlockSamples(numerator, perBlock), new BlockSamples(denominator, perBlock)];

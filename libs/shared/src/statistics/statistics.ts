@@ -175,10 +175,10 @@ function moments(samples: Float64Array): { mean: number; stddev: number } {
 }
 
 function sortedCopy(samples: ArrayLike<number>): Float64Array {
-  if (samples.length === 0) throw new RangeError('Wanted at least one sample, found none');
+  if (samples.length === 0) throw new RangeError('There must be at least one sample, got none');
   const copy = Float64Array.from(samples).sort();
   // Sorting puts NaN last.
   if (!Number.isFinite(copy.at(-1)!) || !Number.isFinite(copy[0]!))
-    throw new RangeError('Wanted finite samples, found NaN or an infinity');
+    throw new RangeError('Samples must be finite, got NaN or an infinity');
   return copy;
 }

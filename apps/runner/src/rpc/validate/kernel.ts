@@ -53,7 +53,7 @@ export function checkVariant(variant: Variant | undefined, violations: Violation
   if (variant.arch !== '' && !/^sm_[0-9]{2,3}[af]?$/.test(variant.arch))
     violations.add(
       `${field}.arch`,
-      `must be an architecture such as sm_89, or empty, is ${JSON.stringify(variant.arch.slice(0, 64))}`,
+      `must be an architecture such as sm_89, or empty, got ${JSON.stringify(variant.arch.slice(0, 64))}`,
     );
   if (variant.maxRegisters !== 0)
     violations.range(`${field}.max_registers`, variant.maxRegisters, {

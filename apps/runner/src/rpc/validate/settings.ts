@@ -84,7 +84,7 @@ export function checkBenchmarkSettings(
   if (protocol.maxSamples !== 0 && protocol.minSamples > protocol.maxSamples)
     violations.add(
       `${place}.min_samples`,
-      `must be at most max_samples, ${protocol.maxSamples}, is ${protocol.minSamples}`,
+      `must be at most max_samples, ${protocol.maxSamples}, got ${protocol.minSamples}`,
     );
   violations.range(`${place}.max_seconds`, protocol.maxSeconds, { least: 0, most: MAX_SHAPE_SECONDS, unit: 's' });
   violations.range(`${place}.target_relative_half_width`, protocol.targetRelativeHalfWidth, { least: 0, most: 1 });

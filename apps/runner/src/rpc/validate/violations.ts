@@ -23,7 +23,7 @@ export class Violations {
   /** A finite number between two bounds. */
   range(field: string, value: number, { least, most, unit = '' }: Range): void {
     if (value >= least && value <= most) return;
-    this.add(field, `must be from ${least} to ${most}${unit && ` ${unit}`}, is ${value}`);
+    this.add(field, `must be from ${least} to ${most}${unit && ` ${unit}`}, got ${value}`);
   }
 
   /** A text of at most `most` characters, without control characters. */
@@ -41,7 +41,7 @@ export class Violations {
   enumValue(field: string, value: number, values: Record<string, unknown>, { optional = false } = {}): void {
     if (value === 0 && optional) return;
     if (value === 0 || !Object.values(values).includes(value))
-      this.add(field, `must be a value of its enum, is ${value}`);
+      this.add(field, `must be a value of its enum, got ${value}`);
   }
 
   /** A dtype of Q, K, V and O; empty means fp16. */
@@ -55,7 +55,7 @@ export class Violations {
     if (value !== '' && !known.includes(value))
       this.add(
         field,
-        `must be one of ${known.join(', ')} or empty, is "${value}"${didYouMean(value, known) || `; ${PROBLEMS_REMEDY}`}`,
+        `must be one of ${known.join(', ')} or empty, got "${value}"${didYouMean(value, known) || `; ${PROBLEMS_REMEDY}`}`,
       );
   }
 
@@ -72,11 +72,11 @@ const SHOWN = 80;
 
 /** Checks only the form; the store decides if the job exists. */
 export function checkJobName(field: string, name: string, violations: Violations): void {
-  if (!JOB_NAME.test(name)) violations.add(field, `must be a job's name such as jobs/123e4567, is ${shown(name)}`);
+  if (!JOB_NAME.test(name)) violations.add(field, `must be a job's name such as jobs/123e4567, got ${shown(name)}`);
 }
 
 export function checkKernelId(field: string, id: string, violations: Violations): void {
-  if (!KERNEL_ID.test(id)) violations.add(field, `must have 1 to 128 letters, digits, "_" and "-", is ${shown(id)}`);
+  if (!KERNEL_ID.test(id)) violations.add(field, `must have 1 to 128 letters, digits, "_" and "-", got ${shown(id)}`);
 }
 
 const shown = (text: string): string => JSON.stringify(text.slice(0, SHOWN)) + (text.length > SHOWN ? '…' : '');

@@ -150,7 +150,7 @@ test('the list of kernels has lesson, needs and parameters, and the reason why a
     minArch: 'sm_90a',
     expectedFinding: FindingKind.DEADLOCK,
   });
-  const broken = create(KernelSchema, { kernelId: 'broken', manifestError: 'kernel.yaml: launches: wanted a list' });
+  const broken = create(KernelSchema, { kernelId: 'broken', manifestError: 'kernel.yaml: launches: must be a list' });
   expect(plainLines(kernelsBlocks([kernel, fixture, broken]), PLAIN)).toEqual([
     'flashcore_v6  WMMA for Q K^T',
     '  lesson     half of the arithmetic',
@@ -163,7 +163,7 @@ test('the list of kernels has lesson, needs and parameters, and the reason why a
     '  must find  deadlock',
     '',
     'broken',
-    '  unusable   kernel.yaml: launches: wanted a list',
+    '  unusable   kernel.yaml: launches: must be a list',
   ]);
 });
 

@@ -26,7 +26,7 @@ const measured = {
   statistic: text().optional(),
   shape: text().optional(),
   backend: text().optional(),
-  any_of: listOf(gateId, 16).min(1, 'wanted at least one gate').optional(),
+  any_of: listOf(gateId, 16).min(1, 'must have at least one gate').optional(),
   op: gateOperator.optional(),
   target: finite().optional(),
   unit: text().optional(),
@@ -57,7 +57,7 @@ export const ownGateSchema = strict({
   .superRefine((gate, context) => {
     if (gate.metric !== undefined || gate.any_of !== undefined) refuseIncomplete(gate, context);
     else if (gate.level === undefined && gate.target === undefined && gate.op === undefined)
-      context.addIssue({ code: 'custom', path: ['level'], message: 'wanted a level or a target, found neither' });
+      context.addIssue({ code: 'custom', path: ['level'], message: 'must have a level or a target, got neither' });
   })
   .transform((own): OwnGate => ({
     id: own.id,
@@ -97,9 +97,9 @@ function refuseIncomplete(gate: Measured, context: z.core.$RefinementCtx): void 
       if (gate[key] !== undefined) refuse(key, 'a gate with any_of passes when one of those passes: it has none');
     return;
   }
-  if (gate.metric === undefined) return refuse('metric', 'wanted a metric (or any_of), found nothing');
-  if (gate.op === undefined) refuse('op', `wanted one of ${OPERATORS.join(', ')}, found nothing`);
-  if (gate.target === undefined) refuse('target', 'wanted a number, found nothing');
+  if (gate.metric === undefined) return refuse('metric', 'must be a metric (or any_of), got nothing');
+  if (gate.op === undefined) refuse('op', `must be one of ${OPERATORS.join(', ')}, got nothing`);
+  if (gate.target === undefined) refuse('target', 'must be a number, got nothing');
   const { metric: name, mode, statistic, shape, backend } = gate;
   const fault = metricFault({ name, mode, statistic, shape, backend });
   if (fault) refuse(fault.key, fault.message);

@@ -37,7 +37,7 @@ const inputDtype = oneOf(TENSOR_DTYPES);
 
 const requirements = strict({
   inputs: z
-    .union([inputDtype.transform((dtype) => [dtype]), listOf(inputDtype).min(1, 'wanted at least one dtype')])
+    .union([inputDtype.transform((dtype) => [dtype]), listOf(inputDtype).min(1, 'must have at least one dtype')])
     .optional(),
   accumulate: oneOf(['fp16', 'fp32']).optional(),
   multiple_of: integer(1, 1024).optional(),
@@ -51,7 +51,7 @@ const planSchema = strict({
   from: text(),
   cases: gateId.default('parity'),
   shapes: gateId.default('canonical'),
-  modes: listOf(oneOf(TIMING_MODES)).min(1, 'wanted at least one mode').default(['cold', 'hot']),
+  modes: listOf(oneOf(TIMING_MODES)).min(1, 'must have at least one mode').default(['cold', 'hot']),
   metrics: oneOf(METRIC_SETS).default('gates'),
   champion: flag().default(true),
   fallback: oneOf(['beside', 'continue', 'none']).default('beside'),
@@ -77,7 +77,7 @@ export function parseGates(yamlText: string, path: string): GatesFile {
     return withinDeadline(PARSE_LIMIT_MS, () => readGates(yamlText, path));
   } catch (cause) {
     if (!(cause instanceof DeadlinePassed)) throw cause;
-    const message = `wanted a gates file that can be read within ${PARSE_LIMIT_MS / 1000} s; make it shorter`;
+    const message = `must be a gates file that can be read within ${PARSE_LIMIT_MS / 1000} s; make it shorter`;
     throw new FlashcoreError('INVALID_MANIFEST', { path }, `${path}: ${message}`, { cause });
   }
 }

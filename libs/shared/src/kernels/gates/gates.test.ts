@@ -540,9 +540,9 @@ test.each([
     'metric: spil_bytes',
     /gates\[0\]\.metric: "spil_bytes" is not a metric \(did you mean "spill_bytes"\?\)/,
   ],
-  ['statistic: ratio', 'statistic: p50', /gates\[2\]\.statistic: wanted one of ratio, low, high, found "p50"/],
+  ['statistic: ratio', 'statistic: p50', /gates\[2\]\.statistic: must be one of ratio, low, high, got "p50"/],
   ['metric: local_bytes', 'metric: local_bytes\n    mode: hot', /local_bytes takes shape/],
-  ['op: "<="', 'op: "=<"', /op: wanted one of <=, >=, <, >, ==/],
+  ['op: "<="', 'op: "=<"', /op: must be one of <=, >=, <, >, ==/],
   ['spills: hard', 'spills: hart', /plans\.merge\.gates\.spills: /],
   [
     '{ spills: hard',
@@ -550,7 +550,7 @@ test.each([
     /plans\.merge\.gates\.spils: "spils" is not a gate of this file \(did you mean "spills"\?\)/,
   ],
   ['any_of: [latency,', 'any_of: [latenzy,', /gates\[\d+\]\.any_of: "latenzy" is not a gate with a metric/],
-  ['target: 64', 'target: many', /target: wanted a number, found "many"/],
+  ['target: 64', 'target: many', /target: must be a number, got "many"/],
   ['id: shared_memory', 'id: registers', /the id "registers" is taken/],
   ['default: merge', 'default: merg', /default: "merg" is not a plan of this file \(did you mean "merge"\?\)/],
 ])('gates.yaml with %j replaced by %j is refused', (was, is, message) => {
@@ -567,7 +567,7 @@ test('cases.yaml has seven parity cases, and an error about it names the fault',
   );
   expect(() =>
     parseCases(read('cases.yaml').replace('D: 64, causal: false }', 'D: 0, causal: false }'), 'cases.yaml'),
-  ).toThrow(/probes\.shapes\[0\]\.D: wanted an integer of 1/);
+  ).toThrow(/probes\.shapes\[0\]\.D: must be an integer of 1/);
 });
 
 test('a plan mentions head dimensions and masks only if the kernel computes attention', () => {

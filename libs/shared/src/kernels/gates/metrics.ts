@@ -212,12 +212,12 @@ export function metricFault(metric: Metric): { key: Qualifier | 'metric'; messag
       return { key, message: `${metric.name} takes ${takes.join(', ') || 'no mode, statistic, shape or backend'}` };
   }
   if (metric.statistic !== undefined && statistics && !statistics.includes(metric.statistic))
-    return { key: 'statistic', message: `wanted one of ${statistics.join(', ')}, found "${metric.statistic}"` };
+    return { key: 'statistic', message: `must be one of ${statistics.join(', ')}, got "${metric.statistic}"` };
   return undefined;
 }
 
 function unknownMetric(name: string): string {
-  return `"${name}" is not a metric${didYouMean(name, Object.keys(METRICS))}: wanted one that kernels/README.md lists, stall_<reason>, or a counter of Nsight Compute by its own name`;
+  return `"${name}" is not a metric${didYouMean(name, Object.keys(METRICS))}: must be one that kernels/README.md lists, stall_<reason>, or a counter of Nsight Compute by its own name`;
 }
 
 /** A metric's conditions, for example "cold p90, 2x8x512x64"; empty if the name is enough. */

@@ -27,7 +27,7 @@ export function findPlan({ plans, defaultPlan }: GatesFile, name: string): Plan 
   const found = plans.get(name || defaultPlan);
   if (found) return found;
   const known = [...plans.keys()];
-  const description = `must be one of ${known.join(', ')}, is "${name}"${didYouMean(name, known)}`;
+  const description = `must be one of ${known.join(', ')}, got "${name}"${didYouMean(name, known)}`;
   throw new FlashcoreError('INVALID_REQUEST', { plan: name }, `plan: ${description}`, {
     violations: [{ field: 'plan', description }],
   });
