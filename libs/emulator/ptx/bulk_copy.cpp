@@ -59,15 +59,15 @@ void note_begin(BlockRun& block, Warp& w, const BulkCopy& copy) {
   if (&block != w.block) return block.shadow->written_from_outside(copy.to, copy.bytes);
   uint32_t offsets[LANES];
   std::fill_n(offsets, LANES, copy.to);
-  block.shadow->by_async_proxy(w, copy.ins, copy.lane, copy.to, copy.bytes, true);
-  block.shadow->copy_begins(w, copy.ins, 1u << copy.lane, copy.bytes, offsets);
+  block.shadow->by_async_proxy({w, copy.ins, copy.lane}, copy.to, copy.bytes, true);
+  block.shadow->copy_begins({w, copy.ins, 1u << copy.lane, copy.bytes, Access::Write}, offsets);
 }
 
 void note_end(const BulkCopy& copy, const BlockRun& counting, Mbarrier& barrier) {
   BlockRun& block = *copy.block;
   if (!block.shadow) return;
   if (copy.issuer != &block || &counting != &block) return block.shadow->written_from_outside(copy.to, copy.bytes);
-  block.shadow->copy_lands(copy.ins, copy.warp * LANES + copy.lane, barrier.copier, copy.to, copy.bytes,
+  block.shadow->copy_lands(copy.ins, {copy.warp * LANES + copy.lane, barrier.copier, copy.to, copy.bytes},
                            barrier.clocks);
 }
 
@@ -77,13 +77,13 @@ void follow(const BulkCopy& copy) {
   if (!shadow) return;
   Warp& w = copy.issuer->warps()[copy.warp];
   if (!copy.tiled)
-    return shadow->follow_copy(w, copy.ins, copy.lane, copy.to, reinterpret_cast<uint64_t>(copy.from), copy.bytes);
+    return shadow->follow_copy({w, copy.ins, copy.lane}, copy.to, reinterpret_cast<uint64_t>(copy.from), copy.bytes);
   const unsigned row_bytes = copy.map.box_row_bytes();
   each_row(copy.map, copy.at, [&](unsigned number, uint64_t from, unsigned first, unsigned bytes) {
     if (!bytes || shadow->is_quiet(from)) return;
     for (unsigned at = first, next; at < first + bytes; at = next) {
       next = std::min(at / 16 * 16 + 16, first + bytes);
-      shadow->follow_copy(w, copy.ins, copy.lane, swizzled(copy.to + number * row_bytes + at, copy.map.swizzle),
+      shadow->follow_copy({w, copy.ins, copy.lane}, swizzled(copy.to + number * row_bytes + at, copy.map.swizzle),
                           from + at - first, next - at);
     }
   });
@@ -91,14 +91,15 @@ void follow(const BulkCopy& copy) {
 
 TensorMap map_at(Warp& w, const Ins* i, unsigned lane, const Ins& operand, size_t coordinates) {
   TensorMap map;
-  const char* bytes = resolve_one(w, &operand, lane, address_of(w, &operand, lane), TENSOR_MAP_BYTES, 64, Access::Read);
+  const char* bytes =
+      resolve_one({{w, &operand, lane}, TENSOR_MAP_BYTES, Access::Read}, address_of(w, &operand, lane), 64);
   if (!TensorMap::read(bytes, map))
-    misused(w, i, lane, "INVALID_COPY", "copied a tile by a tensor map that cuTensorMapEncodeTiled did not make");
+    misused({w, i, lane}, "INVALID_COPY", "copied a tile by a tensor map that cuTensorMapEncodeTiled did not make");
   if (!map.is_complete())
-    misused(w, i, lane, "INVALID_COPY",
+    misused({w, i, lane}, "INVALID_COPY",
             "copied a tile by a tensor map that lacks an extent or the type of its elements");
   if (map.rank != coordinates)
-    misused(w, i, lane, "INVALID_COPY",
+    misused({w, i, lane}, "INVALID_COPY",
             "named " + std::to_string(coordinates) + " coordinates in a tensor of " + std::to_string(map.rank) +
                 " dimensions");
   return map;
@@ -109,7 +110,7 @@ void check_rows(Warp& w, const Ins& tensor, unsigned lane, const TensorMap& map,
   Ins device = tensor;
   device.space = GLOBAL_SPACE;
   each_row(map, at, [&](unsigned, uint64_t address, unsigned, unsigned bytes) {
-    if (bytes) resolve_one(w, &device, lane, address, bytes, 1, access);
+    if (bytes) resolve_one({{w, &device, lane}, bytes, access}, address, 1);
   });
 }
 
@@ -119,8 +120,8 @@ void check_rows(Warp& w, const Ins& tensor, unsigned lane, const TensorMap& map,
 void start(Warp& w, const Ins* i, unsigned lane, BulkCopy copy, unsigned alignment) {
   const Ins& to = i->extra->addresses[0];
   const Ins& at = i->extra->addresses[2];
-  const SharedPlace place = shared_place(w, &to, lane, address_of(w, &to, lane), copy.bytes, alignment);
-  const SharedPlace barrier = shared_place(w, &at, lane, address_of(w, &at, lane), 8, 8);
+  const SharedPlace place = shared_place({w, &to, lane}, copy.bytes, alignment);
+  const SharedPlace barrier = shared_place({w, &at, lane}, 8, 8);
   copy.ins = i;
   copy.issuer = w.block;
   copy.warp = w.index;
@@ -130,7 +131,7 @@ void start(Warp& w, const Ins* i, unsigned lane, BulkCopy copy, unsigned alignme
   const auto send = [&](BlockRun& block, BlockRun& counting) {
     Mbarrier* counter = counting.mbarriers.find(barrier.offset);
     if (!counter)
-      misused(w, i, lane, "INVALID_COPY",
+      misused({w, i, lane}, "INVALID_COPY",
               "counts in at the mbarrier at byte " + std::to_string(barrier.offset) +
                   " of shared memory, which nobody has initialised");
     copy.block = &block;
@@ -141,7 +142,7 @@ void start(Warp& w, const Ins* i, unsigned lane, BulkCopy copy, unsigned alignme
   if (i->b == NO_SLOT) return send(*place.block, *barrier.block);
   const uint16_t blocks = w.reg<uint16_t>(i->b)[lane];
   if (!blocks || blocks >> cluster.size())
-    misused(w, i, lane, "INVALID_COPY",
+    misused({w, i, lane}, "INVALID_COPY",
             "sent a copy to the blocks in mask " + std::to_string(blocks) + " of a cluster that has " +
                 std::to_string(cluster.size()));
   for (unsigned rank = 0; rank < cluster.size(); ++rank)
@@ -178,7 +179,7 @@ const Ins* load_tile(Warp& w, const Ins* i) {
 unsigned bulk_bytes(Warp& w, const Ins* i, unsigned lane) {
   const uint32_t bytes = w.reg<uint32_t>(i->extra->a[0])[lane];
   if (bytes % BULK_ALIGNMENT)
-    misused(w, i, lane, "INVALID_COPY", "copied " + std::to_string(bytes) + " bytes: must be a multiple of 16");
+    misused({w, i, lane}, "INVALID_COPY", "copied " + std::to_string(bytes) + " bytes: must be a multiple of 16");
   return bytes;
 }
 
@@ -188,15 +189,17 @@ const Ins* load_bulk(Warp& w, const Ins* i) {
     BulkCopy copy{};
     copy.bytes = bulk_bytes(w, i, lane);
     if (!copy.bytes) return;
-    copy.from = resolve_one(w, &source, lane, address_of(w, &source, lane), copy.bytes, BULK_ALIGNMENT, Access::Read);
+    copy.from =
+        resolve_one({{w, &source, lane}, copy.bytes, Access::Read}, address_of(w, &source, lane), BULK_ALIGNMENT);
     start(w, i, lane, copy, BULK_ALIGNMENT);
   });
 }
 
-void note_store(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes) {
-  if (!w.block->shadow) return;
-  w.block->shadow->by_async_proxy(w, i, lane, from, bytes, false);
-  w.block->shadow->bulk_store_begins(w, i, lane, from, bytes);
+void note_store(const LaneAt& at, uint32_t from, unsigned bytes) {
+  Shadow* const shadow = at.w.block->shadow;
+  if (!shadow) return;
+  shadow->by_async_proxy(at, from, bytes, false);
+  shadow->bulk_store_begins(at, from, bytes);
 }
 
 /** Operands: addresses has tensor and source. */
@@ -208,16 +211,16 @@ const Ins* store_tile(Warp& w, const Ins* i) {
     read_coordinates(w, i, lane, at);
     const unsigned row_bytes = map.box_row_bytes();
     const uint64_t address = address_of(w, &source, lane);
-    resolve_one(w, &source, lane, address, row_bytes * map.box_rows(), TILE_ALIGNMENT, Access::Read);
+    resolve_one({{w, &source, lane}, row_bytes * map.box_rows(), Access::Read}, address, TILE_ALIGNMENT);
     check_rows(w, tensor, lane, map, at, Access::Write);
     const auto from = static_cast<uint32_t>(address & SHARED_OFFSET_MASK);
-    note_store(w, i, lane, from, row_bytes * map.box_rows());
+    note_store({w, i, lane}, from, row_bytes * map.box_rows());
     std::vector<char> row(row_bytes);
     each_row(map, at, [&](unsigned number, uint64_t to, unsigned first, unsigned bytes) {
       if (!bytes) return;
       for (unsigned at = first, next; w.block->shadow && at < first + bytes; at = next) {
         next = std::min(at / 16 * 16 + 16, first + bytes);
-        w.block->shadow->copied(w, i, lane, swizzled(from + number * row_bytes + at, map.swizzle), next - at,
+        w.block->shadow->copied({w, i, lane}, swizzled(from + number * row_bytes + at, map.swizzle), next - at,
                                 to + at - first);
       }
       for (unsigned column = 0; column < row_bytes; column += 16)
@@ -235,11 +238,11 @@ const Ins* send_bulk(Warp& w, const Ins* i, Access access, const Put& put) {
     const unsigned bytes = bulk_bytes(w, i, lane);
     if (!bytes) return;
     const uint64_t address = address_of(w, &source, lane);
-    const char* from = resolve_one(w, &source, lane, address, bytes, BULK_ALIGNMENT, Access::Read);
-    note_store(w, i, lane, static_cast<uint32_t>(address & SHARED_OFFSET_MASK), bytes);
-    char* const target = resolve_one(w, &to, lane, address_of(w, &to, lane), bytes, BULK_ALIGNMENT, access);
+    const char* from = resolve_one({{w, &source, lane}, bytes, Access::Read}, address, BULK_ALIGNMENT);
+    note_store({w, i, lane}, static_cast<uint32_t>(address & SHARED_OFFSET_MASK), bytes);
+    char* const target = resolve_one({{w, &to, lane}, bytes, access}, address_of(w, &to, lane), BULK_ALIGNMENT);
     if (w.block->shadow)
-      w.block->shadow->copied(w, i, lane, static_cast<uint32_t>(address & SHARED_OFFSET_MASK), bytes,
+      w.block->shadow->copied({w, i, lane}, static_cast<uint32_t>(address & SHARED_OFFSET_MASK), bytes,
                               access == Access::Write ? reinterpret_cast<uint64_t>(target) : 0);
     put(target, from, bytes);
   });

@@ -69,7 +69,7 @@ uint32_t Cluster::passed(Warp& w, const Ins* i, uint32_t lanes) {
   for (unsigned k = 0; k < LANES; ++k) {
     if (!(lanes >> k & 1)) continue;
     if (arrivals[k] == 0)
-      misused(w, i, k, "INVALID_BARRIER", "waits at the cluster's barrier without having arrived at it");
+      misused({w, i, k}, "INVALID_BARRIER", "waits at the cluster's barrier without having arrived at it");
     if (arrivals[k] == phase_) continue;
     passed |= 1u << k;
     arrivals[k] = 0;
@@ -99,14 +99,16 @@ void Cluster::complete_if_full() {
   }
 }
 
-void misused(Warp& w, const Ins* i, unsigned lane, const char* kind, const std::string& message) {
+void misused(const LaneAt& at, const char* kind, const std::string& message) {
   Fault fault;
   fault.kind = kind;
   fault.message = message;
-  w.fail(i, lane, std::move(fault));
+  at.w.fail(at.i, at.lane, std::move(fault));
 }
 
-SharedPlace shared_place(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes, unsigned alignment) {
+SharedPlace shared_place(const LaneAt& at, unsigned bytes, unsigned alignment) {
+  const auto& [w, i, lane] = at;
+  const uint64_t address = address_of(w, i, lane);
   if (i->space == GENERIC_SPACE && (address & WINDOW_MASK) != SHARED_WINDOW) {
     Fault fault;
     fault.error = CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -119,7 +121,7 @@ SharedPlace shared_place(Warp& w, const Ins* i, unsigned lane, uint64_t address,
   // Checks the address, but records neither a read nor a write for the race check.
   Shadow* const shadow = w.block->shadow;
   w.block->shadow = nullptr;
-  resolve_one(w, i, lane, address, bytes, alignment, Access::ReadWrite);
+  resolve_one({at, bytes, Access::ReadWrite}, address, alignment);
   w.block->shadow = shadow;
   auto offset = static_cast<uint32_t>(address & ~WINDOW_MASK);
   if (!(offset >> RANK_SHIFT)) return {w.block, offset};

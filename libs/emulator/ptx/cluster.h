@@ -54,10 +54,12 @@ struct SharedPlace {
 };
 
 /** Faults because of a use that the hardware leaves undefined. */
-[[noreturn]] void misused(Warp& w, const Ins* i, unsigned lane, const char* kind, const std::string& message);
+[[noreturn]] void misused(const LaneAt& at, const char* kind, const std::string& message);
 
-/** Resolves a lane's address. Faults unless it is aligned and the whole range is shared memory. */
-SharedPlace shared_place(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes, unsigned alignment);
+/**
+ * Resolves the address that a lane's operand has. Faults unless it is aligned and the whole range is shared memory.
+ */
+SharedPlace shared_place(const LaneAt& at, unsigned bytes, unsigned alignment);
 
 /** Takes the next cluster of the grid and sets its index. Returns false if none is left. */
 using NextCluster = std::function<bool(uint3&)>;

@@ -158,7 +158,7 @@ std::string text_at(Warp& w, const Ins* i, unsigned lane, uint64_t address) {
   generic.space = GENERIC_SPACE;
   std::string text;
   while (text.size() < 4096) {
-    const char c = *resolve_one(w, &generic, lane, address + text.size(), 1, 1, Access::Read);
+    const char c = *resolve_one({{w, &generic, lane}, 1, Access::Read}, address + text.size(), 1);
     if (!c) break;
     text += c;
   }
@@ -171,7 +171,7 @@ T argument(Warp& w, const Ins* i, unsigned lane, uint64_t& at) {
   generic.space = GENERIC_SPACE;
   at = (at + sizeof(T) - 1) / sizeof(T) * sizeof(T);
   T value;
-  memcpy(&value, resolve_one(w, &generic, lane, at, sizeof(T), sizeof(T), Access::Read), sizeof(T));
+  memcpy(&value, resolve_one({{w, &generic, lane}, sizeof(T), Access::Read}, at, sizeof(T)), sizeof(T));
   at += sizeof(T);
   return value;
 }

@@ -104,18 +104,18 @@ bool GlobalShadow::leave_unwritten(uint64_t address, const Fault& fault) {
   return true;
 }
 
-void GlobalShadow::each_unwritten(Taint& taint, Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes,
+void GlobalShadow::each_unwritten(Taint& taint, const LaneAt& by, const Range& range,
                                   const std::function<void(unsigned, uint8_t)>& visit) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  Region* region = region_of(address);
+  Region* region = region_of(range.address);
   if (!region || (region->unwritten.empty() && region->left.empty())) return;
-  for (unsigned n = 0; n < bytes; ++n) {
-    const uint64_t at = address + n;
+  for (unsigned n = 0; n < range.bytes; ++n) {
+    const uint64_t at = range.address + n;
     if (const auto found = region->left.find(at); found != region->left.end()) {
       visit(n, taint.origin_from_workspace(found->second, left_faults_[found->second]));
     } else if (!region->cell(at - region->base).writer.launch && region->is_unwritten(at)) {
-      uint8_t origin = taint.origin_at(i, Taint::Source::Memory);
-      if (!origin) origin = taint.add_origin(i, Taint::Source::Memory, unwritten_fault(w, i, lane, at, bytes));
+      uint8_t origin = taint.origin_at(by.i, Taint::Source::Memory);
+      if (!origin) origin = taint.add_origin(by.i, Taint::Source::Memory, unwritten_fault(by, {at, range.bytes}));
       visit(n, origin);
     }
   }
@@ -155,11 +155,11 @@ void GlobalShadow::forget(uint64_t address) {
     regions_.erase(region);
 }
 
-bool GlobalShadow::races(const Shadow& shadow, const Touch& earlier, bool earlier_wrote, const Touch& now,
-                         bool writes) const {
-  if (!unordered(shadow, earlier, now)) return false;
-  if (earlier.block == now.block) return !shadow.meant_to_meet(earlier.mark, earlier_wrote, now.mark, writes);
-  return !(earlier_wrote && writes && (earlier.mark & now.mark & VOLATILE));
+inline bool GlobalShadow::races(const Touching& t, const Earlier& earlier) const {
+  const Touch& touch = earlier.touch;
+  if (!unordered(t.shadow, touch, t.now)) return false;
+  if (touch.block == t.now.block) return !t.shadow.meant_to_meet(touch.mark, earlier.wrote, t.now.mark, t.writes());
+  return !(earlier.wrote && t.writes() && (touch.mark & t.now.mark & VOLATILE));
 }
 
 bool GlobalShadow::unordered(const Shadow& shadow, const Touch& earlier, const Touch& now) const {
@@ -169,12 +169,12 @@ bool GlobalShadow::unordered(const Shadow& shadow, const Touch& earlier, const T
 }
 
 /** Handles an access that does not race with others of its kind, such as an atomic. It races with plain accesses. */
-void GlobalShadow::meet(const Shadow& shadow, Warp& w, const Ins* i, Region& region, Cell& cell, const Touch& now,
-                        Access access, uint64_t address, unsigned bytes) {
-  const bool writes = access != Access::Read, waits = i->sharing == Sharing::Waiting;
+void GlobalShadow::meet(const Touching& t, Region& region, Cell& cell) {
+  const Ins* const i = t.by.i;
+  const bool writes = t.writes(), waits = i->sharing == Sharing::Waiting;
   const auto look_at = [&](const Touch& earlier, bool wrote) {
-    if (!(earlier.mark & (VOLATILE | MEETS_ATOMICS)) && unordered(shadow, earlier, now))
-      report(shadow, w, i, earlier, wrote, now, writes, address, bytes, BESIDE_ATOMIC);
+    if (!(earlier.mark & (VOLATILE | MEETS_ATOMICS)) && unordered(t.shadow, earlier, t.now))
+      report(t, {earlier, wrote}, BESIDE_ATOMIC);
   };
   if (!waits) look_at(cell.writer, true);
   if (writes) {
@@ -182,33 +182,31 @@ void GlobalShadow::meet(const Shadow& shadow, Warp& w, const Ins* i, Region& reg
     look_at(cell.other, false);
     if (!cell.writer.launch) cell.writer.launch = ~0u;  // counts as written, but never races
   }
-  AtomicUses<AtomicTouch>& uses = region.atomics_at(address - region.base);
-  const AtomicTouch touch{now, shadow.is_of_block_scope(i)};
+  AtomicUses<AtomicTouch>& uses = region.atomics_at(t.address - region.base);
+  const AtomicTouch touch{t.now, t.shadow.is_of_block_scope(i)};
   const auto look_at_scope = [&](const AtomicTouch& earlier, bool wrote) {
-    if (earlier.launch == now.launch && earlier.block != now.block &&
-        (earlier.of_block_scope || touch.of_block_scope) && unordered(shadow, earlier, now))
-      report(shadow, w, i, earlier, wrote, now, writes, address, bytes, BESIDE_BLOCK_SCOPE);
+    if (earlier.launch == t.now.launch && earlier.block != t.now.block &&
+        (earlier.of_block_scope || touch.of_block_scope) && unordered(t.shadow, earlier, t.now))
+      report(t, {earlier, wrote}, BESIDE_BLOCK_SCOPE);
   };
   look_at_scope(uses.writer, true);
   look_at_scope(uses.other, true);
   if (writes) look_at_scope(uses.reader, false);
-  uses.note(touch, access, i->is_checked, [&](const Touch& earlier) { return unordered(shadow, earlier, now); });
+  uses.note(touch, t.by.access, i->is_checked,
+            [&](const Touch& earlier) { return unordered(t.shadow, earlier, t.now); });
   if (!writes && (!waits || touch.of_block_scope)) uses.reader = touch;
   cell.has_atomics = true;
 }
 
 /** Finds atomics that are not ordered with a plain access to their bytes. */
-void GlobalShadow::look_for_atomics(const Shadow& shadow, Warp& w, const Ins* i, Region& region, const Touch& now,
-                                    bool writes, uint64_t address, unsigned bytes) {
-  const AtomicUses<AtomicTouch>& uses = region.atomics_at(address - region.base);
-  if (i->read_only && uses.writer.launch == now.launch)
-    report_read_only(shadow, w, i, uses.writer, now, address, bytes);
-  if (now.mark & (VOLATILE | MEETS_ATOMICS)) return;
-  const auto is_unordered = [&](const Touch& earlier) { return unordered(shadow, earlier, now); };
-  const bool is_after = uses.observer.launch == now.launch && !is_unordered(uses.observer);
-  uses.each_unordered(writes, is_after, is_unordered, [&](const Touch& earlier, bool wrote) {
-    report(shadow, w, i, earlier, wrote, now, writes, address, bytes, BESIDE_ATOMIC);
-  });
+void GlobalShadow::look_for_atomics(const Touching& t, Region& region) {
+  const AtomicUses<AtomicTouch>& uses = region.atomics_at(t.address - region.base);
+  if (t.by.i->read_only && uses.writer.launch == t.now.launch) report_read_only(t, uses.writer);
+  if (t.now.mark & (VOLATILE | MEETS_ATOMICS)) return;
+  const auto is_unordered = [&](const Touch& earlier) { return unordered(t.shadow, earlier, t.now); };
+  const bool is_after = uses.observer.launch == t.now.launch && !is_unordered(uses.observer);
+  uses.each_unordered(t.writes(), is_after, is_unordered,
+                      [&](const Touch& earlier, bool wrote) { report(t, {earlier, wrote}, BESIDE_ATOMIC); });
 }
 
 void GlobalShadow::publish(const Shadow& shadow, uint32_t m, const uint64_t* addresses, const Clock& own) {
@@ -238,15 +236,18 @@ inline void GlobalShadow::note_reader(const Shadow& shadow, Cell& cell, const To
   (another ? cell.other : cell.reader) = now;
 }
 
-void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access,
-                          const uint64_t* addresses, Mark mark) {
+void GlobalShadow::access(const Shadow& shadow, const WarpAccess& by, const uint64_t* addresses, Mark mark) {
+  Warp& w = by.w;
+  const Ins* const i = by.i;
+  const unsigned bytes = by.bytes;
+  const Access access = by.access;
   const std::lock_guard<std::mutex> lock(mutex_);
   orders_.begin(shadow.block().plan().launch);
   Region* region = nullptr;
   const auto launch = static_cast<uint32_t>(shadow.block().plan().launch);
   const bool atomic = is_atomic(i, access);
   const bool only_reads = access == Access::Read && !atomic && !i->read_only && !shadow.is_early();
-  for (; m; m &= m - 1) {
+  for (uint32_t m = by.m; m; m &= m - 1) {
     const auto k = static_cast<unsigned>(__builtin_ctz(m));
     const uint64_t address = addresses[k];
     if (!region || address - region->base >= region->bytes) region = region_of(address);
@@ -270,36 +271,35 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
       }
       if (access != Access::Write && !cell.writer.launch && !region->unwritten.empty() &&
           region->is_unwritten(address + done) && reads_at_once(shadow, i, access))
-        read_unwritten(w, i, k, address, done, std::min(region->grain, bytes - done), bytes);
+        read_unwritten({{w, i, k}, bytes, access}, address, done, std::min(region->grain, bytes - done));
       if (__builtin_expect(cell.has_unwritten, 0)) {
         if (access != Access::Write && reads_at_once(shadow, i, access))
-          read_left(w, i, k, *region, address, done, std::min(region->grain, bytes - done));
+          read_left({w, i, k}, *region, {address + done, std::min(region->grain, bytes - done)}, done);
         if (access != Access::Read) region->forget_left(address + done, address + done + region->grain);
         cell.has_unwritten = access == Access::Read;
       }
-      if (shadow.is_early()) look_for_launch_before(w, i, cell, now, access != Access::Read, address + done, bytes);
+      const Touching touching{shadow, {{w, i, k}, bytes, access}, now, address + done};
+      if (shadow.is_early()) look_for_launch_before(touching, cell);
       if (atomic) {
-        meet(shadow, w, i, *region, cell, now, access, address + done, bytes);
+        meet(touching, *region, cell);
         continue;
       }
       const bool writes = access == Access::Write;
-      if (cell.has_atomics) look_for_atomics(shadow, w, i, *region, now, writes, address + done, bytes);
+      if (cell.has_atomics) look_for_atomics(touching, *region);
       if (i->read_only) {
-        if (cell.writer.launch == now.launch) report_read_only(shadow, w, i, cell.writer, now, address + done, bytes);
+        if (cell.writer.launch == now.launch) report_read_only(touching, cell.writer);
         continue;
       }
       uint32_t value = 0;
-      const bool is_known = writes && stored_value(w, i, k, done, region->grain, &value);
+      const bool is_known = writes && stored_value({w, i, k}, done, region->grain, &value);
       const bool is_same = is_known && cell.is_known && cell.value == value;
-      if (!is_same && races(shadow, cell.writer, true, now, writes))
-        report(shadow, w, i, cell.writer, true, now, writes, address + done, bytes);
+      if (!is_same && races(touching, {cell.writer, true})) report(touching, {cell.writer, true});
       if (!writes) {
         note_reader(shadow, cell, now);
         continue;
       }
       for (const Touch* reader : {&cell.reader, &cell.other})
-        if (races(shadow, *reader, false, now, true))
-          report(shadow, w, i, *reader, false, now, true, address + done, bytes);
+        if (races(touching, {*reader, false})) report(touching, {*reader, false});
       cell.writer = now;
       cell.value = value;
       cell.is_known = is_known;
@@ -310,22 +310,23 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
 /**
  * Faults if a programmatic launch accesses what the previous launch uses before it has executed griddepcontrol.wait.
  */
-void GlobalShadow::look_for_launch_before(Warp& w, const Ins* i, const Cell& cell, const Touch& now, bool writes,
-                                          uint64_t address, unsigned bytes) {
+void GlobalShadow::look_for_launch_before(const Touching& t, const Cell& cell) {
+  const uint64_t address = t.address;
+  const bool writes = t.writes();
   const auto look_at = [&](const Touch& earlier, bool wrote) {
-    if (earlier.launch + 1 != now.launch) return;
+    if (earlier.launch + 1 != t.now.launch) return;
     Fault fault;
     fault.kind = "RACE";
     fault.buffer = DeviceMemory::instance().describe(address);
     fault.has_address = true;
     fault.address = address;
     fault.access = writes ? "write" : "read";
-    fault.bytes = bytes;
-    fault.message = std::string(writes ? "wrote " : "read ") + fault.buffer + " at " + w.block->place_of(i) +
+    fault.bytes = static_cast<unsigned>(t.by.bytes);
+    fault.message = std::string(writes ? "wrote " : "read ") + fault.buffer + " at " + t.by.w.block->place_of(t.by.i) +
                     ", which the launch before " + (wrote ? "wrote" : "read") +
                     ": a programmatic launch may run at the same time, and must first execute griddepcontrol.wait "
                     "(cudaGridDependencySynchronize)";
-    w.fail(i, thread_of(now.mark) % LANES, std::move(fault));
+    t.by.w.fail(t.by.i, thread_of(t.now.mark) % LANES, std::move(fault));
   };
   look_at(cell.writer, true);
   if (cell.has_atomics) look_at(region_of(address)->atomics_at(address - region_of(address)->base).writer, true);
@@ -334,23 +335,25 @@ void GlobalShadow::look_for_launch_before(Warp& w, const Ins* i, const Cell& cel
   look_at(cell.other, false);
 }
 
-void GlobalShadow::report(const Shadow& shadow, Warp& w, const Ins* i, const Touch& earlier, bool earlier_wrote,
-                          const Touch& now, bool writes, uint64_t address, unsigned bytes, const char* why) {
-  const BlockRun& block = shadow.block();
+void GlobalShadow::report(const Touching& t, const Earlier& other, const char* why) {
+  const auto& [earlier, earlier_wrote] = other;
+  const Touch& now = t.now;
+  const bool writes = t.writes();
+  const BlockRun& block = t.shadow.block();
   const dim3 grid = block.plan().grid;
   Fault fault;
   fault.kind = "RACE";
-  fault.buffer = DeviceMemory::instance().describe(address);
+  fault.buffer = DeviceMemory::instance().describe(t.address);
   fault.has_address = true;
-  fault.address = address;
+  fault.address = t.address;
   fault.access = writes ? "write" : "read";
-  fault.bytes = bytes;
+  fault.bytes = static_cast<unsigned>(t.by.bytes);
   fault.has_thread = true;
   fault.thread = block.thread_index(thread_of(now.mark));
-  fault.place = block.place_of(i);
-  fault.warp = static_cast<int>(w.index);
+  fault.place = block.place_of(t.by.i);
+  fault.warp = static_cast<int>(t.by.w.index);
   fault.lanes = 1u << (now.mark & 31);
-  const std::string other = place_of(block, earlier.mark);
+  const std::string their_place = place_of(block, earlier.mark);
   const uint3 theirs = block.thread_index(thread_of(earlier.mark));
   const uint3 their_block{earlier.block % grid.x, earlier.block / grid.x % grid.y, earlier.block / grid.x / grid.y};
   const bool same_block = earlier.block == now.block;
@@ -361,60 +364,57 @@ void GlobalShadow::report(const Shadow& shadow, Warp& w, const Ins* i, const Tou
                   (same_block ? "no barrier" : "nothing that orders the blocks") + " between them" +
                   (why ? why : why_volatile(earlier.mark | now.mark));
   fault.threads.push_back({fault.thread, std::string(writes ? "write" : "read") + " at " + fault.place});
-  fault.threads.push_back({theirs, std::string(earlier_wrote ? "write" : "read") + " at " + other});
+  fault.threads.push_back({theirs, std::string(earlier_wrote ? "write" : "read") + " at " + their_place});
   fault.threads_total = 2;
   throw fault;
 }
 
-void GlobalShadow::report_read_only(const Shadow& shadow, Warp& w, const Ins* i, const Touch& writer, const Touch& now,
-                                    uint64_t address, unsigned bytes) {
+void GlobalShadow::report_read_only(const Touching& t, const Touch& writer) {
   Fault fault;
   fault.kind = "RACE";
-  fault.buffer = DeviceMemory::instance().describe(address);
+  fault.buffer = DeviceMemory::instance().describe(t.address);
   fault.has_address = true;
-  fault.address = address;
+  fault.address = t.address;
   fault.access = "read";
-  fault.bytes = bytes;
-  fault.message = "read " + fault.buffer + " at " + shadow.block().place_of(i) +
+  fault.bytes = static_cast<unsigned>(t.by.bytes);
+  fault.message = "read " + fault.buffer + " at " + t.shadow.block().place_of(t.by.i) +
                   " by ld.global.nc (__ldg, const __restrict__), which this launch has written at " +
-                  place_of(shadow.block(), writer.mark) + ": such a read may be of a cache that does not see it";
-  w.fail(i, thread_of(now.mark) % LANES, std::move(fault));
+                  place_of(t.shadow.block(), writer.mark) + ": such a read may be of a cache that does not see it";
+  t.by.w.fail(t.by.i, thread_of(t.now.mark) % LANES, std::move(fault));
 }
 
-void GlobalShadow::read_unwritten(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned from, unsigned count,
-                                  unsigned bytes) {
-  Taint& taint = w.block->shadow->taint;
-  uint8_t origin = taint.origin_at(i, Taint::Source::Memory);
-  if (!origin || !taint.carries(i)) {
-    Fault fault = unwritten_fault(w, i, lane, address + from, bytes);
-    if (!taint.carries(i)) throw fault;
-    origin = taint.add_origin(i, Taint::Source::Memory, std::move(fault));
+void GlobalShadow::read_unwritten(const LaneAccess& by, uint64_t address, unsigned from, unsigned count) {
+  Taint& taint = by.w.block->shadow->taint;
+  uint8_t origin = taint.origin_at(by.i, Taint::Source::Memory);
+  if (!origin || !taint.carries(by.i)) {
+    Fault fault = unwritten_fault(by, {address + from, static_cast<unsigned>(by.bytes)});
+    if (!taint.carries(by.i)) throw fault;
+    origin = taint.add_origin(by.i, Taint::Source::Memory, std::move(fault));
   }
-  taint.read(lane, ((1ull << count) - 1) << from % 64, origin);
+  taint.read(by.lane, ((1ull << count) - 1) << from % 64, origin);
 }
 
-void GlobalShadow::read_left(Warp& w, const Ins* i, unsigned lane, const Region& region, uint64_t address,
-                             unsigned from, unsigned count) {
-  Taint& taint = w.block->shadow->taint;
-  const auto end = region.left.lower_bound(address + from + count);
-  for (auto at = region.left.lower_bound(address + from); at != end; ++at) {
+void GlobalShadow::read_left(const LaneAt& by, const Region& region, const Range& read, unsigned from) {
+  Taint& taint = by.w.block->shadow->taint;
+  const auto end = region.left.lower_bound(read.address + read.bytes);
+  for (auto at = region.left.lower_bound(read.address); at != end; ++at) {
     const Fault& fault = left_faults_[at->second];
-    if (!taint.carries(i)) throw fault;
-    taint.read(lane, 1ull << (at->first - address) % 64, taint.origin_from_workspace(at->second, fault));
+    if (!taint.carries(by.i)) throw fault;
+    taint.read(by.lane, 1ull << (at->first - read.address + from) % 64, taint.origin_from_workspace(at->second, fault));
   }
 }
 
-Fault GlobalShadow::unwritten_fault(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes) {
+Fault GlobalShadow::unwritten_fault(const LaneAt& at, const Range& read) {
   Fault fault;
   fault.kind = "UNINITIALISED_READ";
-  fault.buffer = DeviceMemory::instance().describe(address);
+  fault.buffer = DeviceMemory::instance().describe(read.address);
   fault.has_address = true;
-  fault.address = address;
+  fault.address = read.address;
   fault.access = "read";
-  fault.bytes = bytes;
+  fault.bytes = read.bytes;
   fault.message = "read " + fault.buffer + ", which nobody has written";
   try {
-    w.fail(i, lane, std::move(fault));
+    at.w.fail(at.i, at.lane, std::move(fault));
   } catch (Fault& whole) {
     return std::move(whole);
   }

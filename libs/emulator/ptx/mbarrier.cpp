@@ -95,11 +95,11 @@ void Mbarriers::describe_waited(const BlockRun& block, std::string& message) con
   }
 }
 
-Mbarrier& barrier_at(Warp& w, const Ins* i, unsigned lane, uint64_t address, BlockRun** block, uint32_t* offset) {
-  const SharedPlace place = shared_place(w, i, lane, address, 8, 8);
+Mbarrier& barrier_at(const LaneAt& at, BlockRun** block, uint32_t* offset) {
+  const SharedPlace place = shared_place(at, 8, 8);
   Mbarrier* barrier = place.block->mbarriers.find(place.offset);
   if (!barrier)
-    misused(w, i, lane, "INVALID_BARRIER",
+    misused(at, "INVALID_BARRIER",
             "used the mbarrier at byte " + std::to_string(place.offset) + " of shared memory, which nobody has " +
                 "initialised (mbarrier.init, and a barrier before others use it)");
   *block = place.block;
@@ -116,9 +116,9 @@ const Ins* initialise(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i), *count = w.reg<uint32_t>(i->b);
   for (unsigned lane = 0; lane < LANES; ++lane) {
     if (!(m >> lane & 1)) continue;
-    const SharedPlace place = shared_place(w, i, lane, address_of(w, i, lane), 8, 8);
+    const SharedPlace place = shared_place({w, i, lane}, 8, 8);
     if (count[lane] < 1 || count[lane] > MOST_ARRIVALS)
-      misused(w, i, lane, "INVALID_BARRIER",
+      misused({w, i, lane}, "INVALID_BARRIER",
               "initialised an mbarrier for " + std::to_string(count[lane]) + " arrivals: must be 1 to " +
                   std::to_string(MOST_ARRIVALS));
     place.block->mbarriers.initialise(place.offset, count[lane], i);
@@ -132,7 +132,7 @@ const Ins* invalidate(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   for (unsigned lane = 0; lane < LANES; ++lane) {
     if (!(m >> lane & 1)) continue;
-    const SharedPlace place = shared_place(w, i, lane, address_of(w, i, lane), 8, 8);
+    const SharedPlace place = shared_place({w, i, lane}, 8, 8);
     place.block->mbarriers.forget(place.offset);
   }
   return i + 1;
@@ -154,7 +154,7 @@ const Ins* arrive(Warp& w, const Ins* i) {
     if (!(m >> lane & 1)) continue;
     BlockRun* block;
     uint32_t offset;
-    Mbarrier& barrier = barrier_at(w, i, lane, address_of(w, i, lane), &block, &offset);
+    Mbarrier& barrier = barrier_at({w, i, lane}, &block, &offset);
     if ((options & ARRIVES) && block != w.block)
       barrier.from_outside = true;
     else if ((options & ARRIVES) && block->shadow)
@@ -164,7 +164,7 @@ const Ins* arrive(Warp& w, const Ins* i) {
       barrier.bytes += number[lane];
       barrier.announced = i;
       if (barrier.bytes > MOST_BYTES)
-        misused(w, i, lane, "INVALID_BARRIER",
+        misused({w, i, lane}, "INVALID_BARRIER",
                 "announced bytes until the " + name_of(*block, offset, barrier) + " waits for " +
                     std::to_string(barrier.bytes) + ": at most " + std::to_string(MOST_BYTES));
     }
@@ -174,7 +174,7 @@ const Ins* arrive(Warp& w, const Ins* i) {
       if (options & DROPS) barrier.expected -= static_cast<uint32_t>(count);
       barrier.pending -= count;
       if (barrier.pending < 0)
-        misused(w, i, lane, "INVALID_BARRIER",
+        misused({w, i, lane}, "INVALID_BARRIER",
                 "arrived at the " + name_of(*block, offset, barrier) + " more often than the " +
                     std::to_string(barrier.expected) + " times that a phase has");
     }
@@ -196,12 +196,12 @@ const Ins* arrive_after_copies(Warp& w, const Ins* i) {
     if (!(m >> lane & 1)) continue;
     BlockRun* block;
     uint32_t offset;
-    Mbarrier& barrier = barrier_at(w, i, lane, address_of(w, i, lane), &block, &offset);
+    Mbarrier& barrier = barrier_at({w, i, lane}, &block, &offset);
     if (block != w.block)
-      misused(w, i, lane, "INVALID_BARRIER", "has its copies arrive at an mbarrier of another block");
+      misused({w, i, lane}, "INVALID_BARRIER", "has its copies arrive at an mbarrier of another block");
     if (!i->extra->options[0]) ++barrier.pending;
     if (static_cast<int64_t>(barrier.arriving.size()) >= barrier.pending)
-      misused(w, i, lane, "INVALID_BARRIER",
+      misused({w, i, lane}, "INVALID_BARRIER",
               "arrived at the " + name_of(*block, offset, barrier) + " more often than the " +
                   std::to_string(barrier.expected) + " times that a phase has");
     const uint32_t stamp = block->shadow ? block->shadow->arrives_after_copies(w) : 0;
@@ -226,9 +226,9 @@ const Ins* wait(Warp& w, const Ins* i) {
   for (unsigned lane = 0; lane < LANES; ++lane) {
     if (!(m >> lane & 1)) continue;
     BlockRun* block;
-    Mbarrier& barrier = barrier_at(w, i, lane, address_of(w, i, lane), &block, &offsets[lane]);
+    Mbarrier& barrier = barrier_at({w, i, lane}, &block, &offsets[lane]);
     if (block != w.block)
-      misused(w, i, lane, "INVALID_BARRIER", "waits for an mbarrier of another block: only its own block can");
+      misused({w, i, lane}, "INVALID_BARRIER", "waits for an mbarrier of another block: only its own block can");
     const auto passed = [&] {
       if (PARITY) return (barrier.phase & 1) != (w.reg<uint32_t>(i->b)[lane] & 1);
       return barrier.phase > w.reg<uint64_t>(i->b)[lane];

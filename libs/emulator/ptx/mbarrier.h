@@ -13,6 +13,7 @@ namespace flashcore::emu::ptx {
 
 class BlockRun;
 class Warp;
+struct LaneAt;
 struct Ins;
 
 /** A bulk copy to shared memory that was issued. It is carried out when a thread waits at its barrier. */
@@ -77,7 +78,7 @@ class Mbarriers {
 };
 
 /** The initialized barrier that a lane's address names. Faults if there is none. */
-Mbarrier& barrier_at(Warp& w, const Ins* i, unsigned lane, uint64_t address, BlockRun** block, uint32_t* offset);
+Mbarrier& barrier_at(const LaneAt& at, BlockRun** block, uint32_t* offset);
 
 /** Carries out the cp.async copies that an arrival waits for. */
 void land_copies(BlockRun& block, const CopyArrival& arrival);

@@ -173,11 +173,11 @@ void Shadow::waited_for_products(const Warp& w, uint32_t number) {
 }
 
 void Shadow::operand(Warp& w, const Ins* i, uint32_t m, const uint32_t* offsets) {
-  if (!block_->kernel().homes.empty()) look_at_home(w, i, m, 16, Access::Read, offsets);
+  if (!block_->kernel().homes.empty()) look_at_home({w, i, m, 16, Access::Read}, offsets);
   seen_by(w);
   observer_ = w.index;
   const uint32_t stamp = group_of(w, block_->products[w.index].committed()).stamp;
-  read(w, i, m, 16, offsets, EACH_LANE, mark_at(stamp, place_bits(i), FIRST_WARPGROUP + w.index / WARPGROUP_WARPS));
+  read(w, i, mark_at(stamp, place_bits(i), FIRST_WARPGROUP + w.index / WARPGROUP_WARPS), {m, 16, offsets});
 }
 
 void Shadow::fenced(const Warp& w) { fenced_[w.index] = block_->epoch; }
@@ -190,7 +190,8 @@ void Shadow::fence(Warp& w, const Ins* i) {
   if (order.of_async_proxy) fence_proxy(w);
 }
 
-void Shadow::note_stores(Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane) {
+void Shadow::note_stores(Mark now, const Touched& touched) {
+  const auto& [m, bytes, offsets, lane] = touched;
   for (uint32_t left = m; left; left &= left - 1) {
     const auto k = static_cast<unsigned>(__builtin_ctz(left));
     for (uint32_t at = offsets[k] / STORES_BYTES; at * STORES_BYTES < offsets[k] + bytes; ++at) {
@@ -213,10 +214,11 @@ void Shadow::fence_proxy(const Warp& w) {
   unfenced_.erase(std::remove_if(unfenced_.begin(), unfenced_.end(), is_fenced), unfenced_.end());
 }
 
-void Shadow::look_for_stores(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, bool writes) {
+void Shadow::look_for_stores(const LaneAt& by, uint32_t from, unsigned bytes, bool writes) {
   for (uint32_t at = from / STORES_BYTES; at * STORES_BYTES < from + bytes && at < stores_.size(); ++at)
     if (stores_[at].warps)
-      report(w, stores_[at].latest, true, mark(w, i) | lane, writes, std::max(from, at * STORES_BYTES), bytes, true);
+      report(by.w, {stores_[at].latest, true, mark(by.w, by.i) | by.lane, writes, std::max(from, at * STORES_BYTES),
+                    bytes, true});
 }
 
 void Shadow::fence(Warp& w, bool of_device) {
@@ -244,7 +246,8 @@ void Shadow::fence(Warp& w, bool of_device) {
  * address, and publishes the accesses that a fence follows. Acquiring needs no fence here, because code after a branch
  * on the value runs later.
  */
-void Shadow::synchronise(Warp& w, const Ins* i, uint32_t m, Access access, const uint64_t* addresses) {
+void Shadow::synchronise(const WarpAccess& by, const uint64_t* addresses) {
+  const auto& [w, i, m, bytes, access] = by;
   mark(w, i);
   if (access == Access::ReadWrite) fenced(w);
   const Ordering& order = orderings_[i->statement];
@@ -376,24 +379,22 @@ inline bool Shadow::touched_since_barrier(const Cell& cell) const {
   return stamp_of(newest) > since_ || (cell.writer & IN_FLIGHT);
 }
 
-void Shadow::check_write(Warp& w, const Ins* i, const Noted& noted, const Cell& cell, unsigned lane, uint32_t byte) {
-  const Mark now = noted.mark_of(lane);
-  if (races(cell.writer, true, now, true) &&
-      ((cell.writer & IN_FLIGHT) || !stores_the_same(w, i, noted, lane, byte, grain_)))
-    report(w, cell.writer, true, now, true, byte, noted.bytes);
+void Shadow::check_write(const LaneAt& at, const Noted& noted, const Cell& cell, uint32_t byte) {
+  const Mark now = noted.mark_of(at.lane);
+  if (races(cell.writer, true, now, true) && ((cell.writer & IN_FLIGHT) || !stores_the_same(at, noted, byte, grain_)))
+    report(at.w, {cell.writer, true, now, true, byte, noted.bytes});
   for (const Mark reader : {cell.reader, cell.other_warp, cell.same_warp})
-    if (races(reader, false, now, true)) report(w, reader, false, now, true, byte, noted.bytes);
+    if (races(reader, false, now, true)) report(at.w, {reader, false, now, true, byte, noted.bytes});
 }
 
 /** True if memory already has the stored value, or an earlier lane of the same instruction stores it. */
-bool Shadow::stores_the_same(Warp& w, const Ins* i, const Noted& noted, unsigned lane, uint32_t byte,
-                             unsigned count) const {
+bool Shadow::stores_the_same(const LaneAt& at, const Noted& noted, uint32_t byte, unsigned count) const {
   uint32_t value, other = 0;
-  if (noted.lane != EACH_LANE || !stored_value(w, i, lane, byte - noted.offsets[lane], count, &value)) return false;
-  for (unsigned k = lane; k-- > 0;) {
+  if (noted.lane != EACH_LANE || !stored_value(at, byte - noted.offsets[at.lane], count, &value)) return false;
+  for (unsigned k = at.lane; k-- > 0;) {
     const uint32_t begin = noted.offsets[k];
     if (!(noted.m >> k & 1) || byte < begin || byte + count > begin + noted.bytes) continue;
-    return stored_value(w, i, k, byte - begin, count, &other) && other == value;
+    return stored_value({at.w, at.i, k}, byte - begin, count, &other) && other == value;
   }
   memcpy(&other, block_->shared + byte, count);
   return other == value;
@@ -402,16 +403,16 @@ bool Shadow::stores_the_same(Warp& w, const Ins* i, const Noted& noted, unsigned
 // --- 64 bytes at a time -----------------------------------------------------------------------------------------------
 
 /** Logs an access. The returned reference is valid until the next call. */
-Shadow::Noted& Shadow::note(Kind kind, Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane) {
+inline Shadow::Noted& Shadow::note(Kind kind, Mark now, const Touched& touched) {
   if (__builtin_expect(noted_ >= room_, 0)) make_room();
   Noted& noted = log_[noted_++];
   noted.now = now;
-  noted.m = m;
-  noted.bytes = bytes;
+  noted.m = touched.m;
+  noted.bytes = touched.bytes;
   noted.kind = kind;
-  noted.lane = lane;
+  noted.lane = touched.lane;
   noted.apart = Answer::Unknown;
-  memcpy(noted.offsets, offsets, sizeof noted.offsets);
+  memcpy(noted.offsets, touched.offsets, sizeof noted.offsets);
   return noted;
 }
 
@@ -485,7 +486,7 @@ bool Shadow::follow_readers(const Line& line, Mark now) const {
   return true;
 }
 
-inline void Shadow::note_reader_of(Line& line, uint32_t n, uint64_t bits, Mark now, uint32_t index) {
+inline void Shadow::note_reader_of(Line& line, uint32_t n, Mark now, Note note) {
   const auto actor = static_cast<uint16_t>(actor_of(now));
   const bool others = line.reads && line.read_stamp > since_;
   if (by_parts_) {
@@ -498,8 +499,8 @@ inline void Shadow::note_reader_of(Line& line, uint32_t n, uint64_t bits, Mark n
   if (line.reader.actor == SEVERAL)
     line.reader.count = Notes::MOST + 1;
   else
-    add_note(line.reader, readers_more_[n], !unmet, {bits, index});
-  line.reads = others ? line.reads | bits : bits;
+    add_note(line.reader, readers_more_[n], !unmet, note);
+  line.reads = others ? line.reads | note.bits : note.bits;
   line.read_stamp = others ? std::max(line.read_stamp, stamp_of(now)) : stamp_of(now);
 }
 
@@ -651,7 +652,9 @@ void Shadow::play(const Noted& noted, uint32_t lanes, uint32_t line) {
 }
 
 /** Checks the cells that these lanes touch in a line, and updates the cells. */
-void Shadow::look_exactly(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line) {
+void Shadow::look_exactly(Warp& w, const Ins* i, const Piece& piece) {
+  const Noted& noted = piece.noted;
+  const uint32_t lanes = piece.lanes, line = piece.line;
   if (!lines_[line].exact) make_exact(line, noted, (1u << __builtin_ctz(lanes)) - 1);
   const uint32_t begin = line * LINE_BYTES;
   for (uint32_t left = lanes; left; left &= left - 1) {
@@ -662,11 +665,11 @@ void Shadow::look_exactly(Warp& w, const Ins* i, const Noted& noted, uint32_t la
     const Mark now = noted.mark_of(k);
     each_cell(from, to, [&](Cell& cell, uint32_t byte) {
       if (noted.kind == Kind::Read) {
-        if (races(cell.writer, true, now, false)) report(w, cell.writer, true, now, false, byte, noted.bytes);
+        if (races(cell.writer, true, now, false)) report(w, {cell.writer, true, now, false, byte, noted.bytes});
         note_reader(cell, now);
         return;
       }
-      if (touched_since_barrier(cell)) check_write(w, i, noted, cell, k, byte);
+      if (touched_since_barrier(cell)) check_write({w, i, k}, noted, cell, byte);
       cell.writer = noted.kind == Kind::CopyBegins ? now | IN_FLIGHT : now;
     });
   }
@@ -684,39 +687,39 @@ void Shadow::read_unwritten(Warp& w, const Ins* i, const Noted& noted) {
     if (!bits) continue;
     const auto lane = static_cast<unsigned>(noted.mark_of(k) & LANE_BITS);
     const uint32_t first = from + static_cast<uint32_t>(__builtin_ctzll(bits));
-    if (!taint.carries(i)) return note_unwritten(w, i, lane, first, noted.bytes);
+    if (!taint.carries(i)) return note_unwritten({w, i, lane}, first, noted.bytes);
     uint8_t origin = taint.origin_in_shared(first);
     if (!origin) origin = taint.origin_at(i, Taint::Source::Memory);
-    if (!origin) origin = taint.add_origin(i, Taint::Source::Memory, unwritten_fault(w, i, lane, first, noted.bytes));
+    if (!origin) origin = taint.add_origin(i, Taint::Source::Memory, unwritten_fault({w, i, lane}, first, noted.bytes));
     taint.read(k, bits, origin);
   }
 }
 
-void Shadow::copied(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, uint64_t to) {
+void Shadow::copied(const LaneAt& at, uint32_t from, unsigned bytes, uint64_t to) {
   for (unsigned n = 0; n < bytes; ++n) {
     if (is_written(from + n)) continue;
     const uint8_t origin = taint.origin_in_shared(from + n);
-    const Fault fault = origin ? taint.fault_of(origin) : unwritten_fault(w, i, lane, from + n, bytes);
+    const Fault fault = origin ? taint.fault_of(origin) : unwritten_fault(at, from + n, bytes);
     if (to && GlobalShadow::instance().leave_unwritten(to + n, fault)) continue;
-    if (origin) return taint.reach(w, i, lane, origin, "a copy");
-    return note_unwritten(w, i, lane, from + n, bytes);
+    if (origin) return taint.reach(at, origin, "a copy");
+    return note_unwritten(at, from + n, bytes);
   }
 }
 
-void Shadow::follow_copy(Warp& w, const Ins* i, unsigned lane, uint32_t to, uint64_t from, unsigned bytes) {
+void Shadow::follow_copy(const LaneAt& at, uint32_t to, uint64_t from, unsigned bytes) {
   if (is_quiet(from)) return;
-  GlobalShadow::instance().each_unwritten(taint, w, i, lane, from, bytes,
+  GlobalShadow::instance().each_unwritten(taint, at, {from, bytes},
                                           [&](unsigned n, uint8_t origin) { taint.copy_to_shared(to + n, origin); });
 }
 
-void Shadow::follow_copies(Warp& w, const Ins* i, uint32_t m, const uint32_t* to, const uint64_t* from,
-                           const uint8_t* bytes) {
+void Shadow::follow_copies(Warp& w, const Ins* i, const LaneCopies& copies) {
+  auto [m, to, from, bytes] = copies;
   const Quiet* const found = quiet_at(from[__builtin_ctz(m)]);
   const Quiet quiet = found ? *found : Quiet{};
   for (; m; m &= m - 1) {
     const auto k = static_cast<unsigned>(__builtin_ctz(m));
     if (!bytes[k] || from[k] - quiet.base < quiet.end - quiet.base) continue;
-    follow_copy(w, i, k, to[k], from[k], bytes[k]);
+    follow_copy({w, i, k}, to[k], from[k], bytes[k]);
   }
 }
 
@@ -724,8 +727,8 @@ void Shadow::follow_copies(Warp& w, const Ins* i, uint32_t m, const uint32_t* to
  * Finds an address that is computed from one array but is inside another. No other check finds it, because that memory
  * is valid.
  */
-void Shadow::look_at_home(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access,
-                          const uint32_t* offsets) const {
+void Shadow::look_at_home(const WarpAccess& by, const uint32_t* offsets) const {
+  auto [w, i, m, bytes, access] = by;
   const Home& home = block_->kernel().homes[i->statement];
   if (!home.to) return;
   for (; m; m &= m - 1) {
@@ -746,26 +749,28 @@ void Shadow::look_at_home(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Acc
   }
 }
 
-void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets,
-                    int lane) {
-  if (!block_->kernel().homes.empty()) look_at_home(w, i, m, bytes, access, offsets);
+void Shadow::access(const WarpAccess& by, const uint32_t* offsets, int lane) {
+  Warp& w = by.w;
+  const Ins* const i = by.i;
+  const Access access = by.access;
+  const Touched touched{by.m, by.bytes, offsets, lane};
+  if (!block_->kernel().homes.empty()) look_at_home(by, offsets);
   if (__builtin_expect(to_acquire_.m != 0, 0)) acquire();
   if (__builtin_expect(synchronises(i, access), 0) && lane == EACH_LANE) {
     uint64_t addresses[LANES];
     std::copy_n(offsets, LANES, addresses);
-    synchronise(w, i, m, access, addresses);
+    synchronise(by, addresses);
   }
   const Mark now = mark(w, i);
-  if (__builtin_expect(!bulk_stores_.empty(), 0) && access != Access::Read)
-    look_for_bulk_stores(w, now, m, bytes, offsets, lane);
-  if (!stores_.empty() && access != Access::Read) note_stores(now, m, bytes, offsets, lane);
-  if (is_atomic(i, access)) return meet(w, i, note(Kind::FromOutside, now, m, bytes, offsets, lane), access);
+  if (__builtin_expect(!bulk_stores_.empty(), 0) && access != Access::Read) look_for_bulk_stores(w, now, touched);
+  if (!stores_.empty() && access != Access::Read) note_stores(now, touched);
+  if (is_atomic(i, access)) return meet(w, i, note(Kind::FromOutside, now, touched), access);
   if (access == Access::Write) {
-    const Noted& noted = note(Kind::Write, now, m, bytes, offsets, lane);
+    const Noted& noted = note(Kind::Write, now, touched);
     const auto at = static_cast<uint32_t>(&noted - log_.get());
     const auto visit = [&](uint32_t n, uint64_t bits, uint32_t lanes) {
       Line& line = lines_[n];
-      if (__builtin_expect(line.atomic_stamp > since_, 0)) look_for_atomics(w, i, noted, lanes, n, true);
+      if (__builtin_expect(line.atomic_stamp > since_, 0)) look_for_atomics(w, i, {noted, lanes, n}, true);
       const bool ordered =
           !line.exact && !(line.copied & bits) &&
           (!meets_write(line, bits, now) || of_same_lanes(line.writer, writers_more_[n], bits, noted)) &&
@@ -774,34 +779,35 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
         write_begins(line, bits, now);
         return note_write(line, bits, now, at);
       }
-      look_exactly(w, i, noted, lanes, n);
+      look_exactly(w, i, {noted, lanes, n});
       line.written |= bits;
     };
-    if (m == ALL && lane == EACH_LANE && pattern_of(offsets, bytes) == Pattern::Contiguous)
-      each_line(offsets[0], offsets[0] + LANES * bytes, visit);
+    if (by.m == ALL && lane == EACH_LANE && pattern_of(offsets, by.bytes) == Pattern::Contiguous)
+      each_line(offsets[0], offsets[0] + LANES * by.bytes, visit);
     else
       each_piece<true>(noted, visit);
     return;
   }
-  read(w, i, m, bytes, offsets, lane, now);
+  read(w, i, now, touched);
 }
 
-inline __attribute__((always_inline)) void Shadow::read(Warp& w, const Ins* i, uint32_t m, unsigned bytes,
-                                                        const uint32_t* offsets, int lane, Mark now) {
-  const Noted& noted = note(Kind::Read, now, m, bytes, offsets, lane);
+inline __attribute__((always_inline)) void Shadow::read(Warp& w, const Ins* i, Mark now, const Touched& touched) {
+  const uint32_t m = touched.m, *const offsets = touched.offsets;
+  const unsigned bytes = touched.bytes;
+  const Noted& noted = note(Kind::Read, now, touched);
   const auto at = static_cast<uint32_t>(&noted - log_.get());
   bool unwritten = false;
   const auto visit = [&](uint32_t n, uint64_t bits, uint32_t lanes) {
     Line& line = lines_[n];
     unwritten |= (bits & ~line.written) != 0;
     if (__builtin_expect(line.atomic_stamp > since_, 0))
-      look_for_atomics(w, i, noted, lanes == ALL ? two_of_each(offsets) & m : lanes, n, false);
+      look_for_atomics(w, i, {noted, lanes == ALL ? two_of_each(offsets) & m : lanes, n}, false);
     const bool ordered = !line.exact && !(line.copied & bits) &&
                          (!meets_write(line, bits, now) || of_same_lanes(line.writer, writers_more_[n], bits, noted));
-    if (!ordered) return look_exactly(w, i, noted, lanes == ALL ? two_of_each(offsets) : lanes, n);
-    note_reader_of(line, n, bits, now, at);
+    if (!ordered) return look_exactly(w, i, {noted, lanes == ALL ? two_of_each(offsets) : lanes, n});
+    note_reader_of(line, n, now, {bits, at});
   };
-  if (m != ALL || lane != EACH_LANE) {
+  if (m != ALL || touched.lane != EACH_LANE) {
     each_piece<false>(noted, visit);
     if (__builtin_expect(unwritten, 0)) read_unwritten(w, i, noted);
     return;
@@ -833,12 +839,12 @@ void Shadow::meet(Warp& w, const Ins* i, const Noted& noted, Access access) {
     Line& line = lines_[n];
     if (access != Access::Write) {
       unwritten |= (bits & ~line.written) != 0;
-      if (line.copied & bits) look_for_copies(w, noted, lanes, n);
+      if (line.copied & bits) look_for_copies(w, {noted, lanes, n});
     }
     if (access != Access::Read) line.written |= bits;
     if (!waits && (line.exact || meets_write(line, bits, noted.now) ||
                    (access != Access::Read && meets_read(line, bits, noted.now))))
-      look_for_plain(w, noted, lanes, n, access);
+      look_for_plain(w, {noted, lanes, n}, access);
     line.atomic_stamp = std::max(line.atomic_stamp, stamp_of(noted.now));
   });
   for (uint32_t left = noted.m; left; left &= left - 1) {
@@ -854,7 +860,10 @@ void Shadow::meet(Warp& w, const Ins* i, const Noted& noted, Access access) {
 }
 
 /** Finds plain accesses to these bytes that are not ordered with an atomic. */
-void Shadow::look_for_plain(Warp& w, const Noted& noted, uint32_t lanes, uint32_t line, Access access) {
+void Shadow::look_for_plain(Warp& w, const Piece& piece, Access access) {
+  const Noted& noted = piece.noted;
+  const uint32_t line = piece.line;
+  uint32_t lanes = piece.lanes;
   if (!lines_[line].exact) make_exact(line, noted, 0);
   const uint32_t begin = line * LINE_BYTES;
   for (; lanes; lanes &= lanes - 1) {
@@ -867,7 +876,7 @@ void Shadow::look_for_plain(Warp& w, const Noted& noted, uint32_t lanes, uint32_
     each_cell(from, to, [&](Cell& cell, uint32_t byte) {
       const auto look_at = [&](Mark earlier, bool wrote) {
         if (!(earlier & (VOLATILE | MEETS_ATOMICS)) && unordered(earlier, now))
-          report(w, earlier, wrote, now, writes, byte, noted.bytes, false, true);
+          report(w, {earlier, wrote, now, writes, byte, noted.bytes, false, true});
       };
       look_at(cell.writer, true);
       if (!writes) return;
@@ -877,7 +886,10 @@ void Shadow::look_for_plain(Warp& w, const Noted& noted, uint32_t lanes, uint32_
 }
 
 /** Finds atomics that are not ordered with a plain access to their bytes. */
-void Shadow::look_for_atomics(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line, bool writes) {
+void Shadow::look_for_atomics(Warp& w, const Ins* i, const Piece& piece, bool writes) {
+  const Noted& noted = piece.noted;
+  const uint32_t line = piece.line;
+  uint32_t lanes = piece.lanes;
   if (noted.now & (VOLATILE | MEETS_ATOMICS)) return;
   const uint32_t begin = line * LINE_BYTES;
   for (; lanes; lanes &= lanes - 1) {
@@ -891,15 +903,18 @@ void Shadow::look_for_atomics(Warp& w, const Ins* i, const Noted& noted, uint32_
       const bool is_after = uses.observer && !is_unordered(uses.observer);
       uses.each_unordered(writes, is_after, is_unordered, [&](Mark earlier, bool wrote) {
         const uint32_t first = std::max(from, at * 4), count = std::min(to, at * 4 + 4) - first;
-        if (!writes || !stores_the_same(w, i, noted, k, first, count))
-          report(w, earlier, wrote, now, writes, first, noted.bytes, false, true);
+        if (!writes || !stores_the_same({w, i, k}, noted, first, count))
+          report(w, {earlier, wrote, now, writes, first, noted.bytes, false, true});
       });
     }
   }
 }
 
 /** Finds reads of bytes that a copy may still be writing. */
-void Shadow::look_for_copies(Warp& w, const Noted& noted, uint32_t lanes, uint32_t line) {
+void Shadow::look_for_copies(Warp& w, const Piece& piece) {
+  const Noted& noted = piece.noted;
+  const uint32_t line = piece.line;
+  uint32_t lanes = piece.lanes;
   if (!lines_[line].exact) make_exact(line, noted, 0);
   const uint32_t begin = line * LINE_BYTES;
   for (; lanes; lanes &= lanes - 1) {
@@ -909,41 +924,41 @@ void Shadow::look_for_copies(Warp& w, const Noted& noted, uint32_t lanes, uint32
     each_cell(from, to, [&](Cell& cell, uint32_t byte) {
       const Mark now = noted.mark_of(k);
       if ((cell.writer & IN_FLIGHT) && unordered(cell.writer, now))
-        report(w, cell.writer, true, now, false, byte, noted.bytes);
+        report(w, {cell.writer, true, now, false, byte, noted.bytes});
     });
   }
 }
 
-void Shadow::copy_begins(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets) {
-  const Mark now = mark(w, i);
-  if (!bulk_stores_.empty()) look_for_bulk_stores(w, now, m, bytes, offsets, EACH_LANE);
-  const Noted& noted = note(Kind::CopyBegins, now, m, bytes, offsets, EACH_LANE);
+void Shadow::copy_begins(const WarpAccess& by, const uint32_t* offsets) {
+  const Mark now = mark(by.w, by.i);
+  const Touched touched{by.m, by.bytes, offsets};
+  if (!bulk_stores_.empty()) look_for_bulk_stores(by.w, now, touched);
+  const Noted& noted = note(Kind::CopyBegins, now, touched);
   each_piece<true>(noted, [&](uint32_t n, uint64_t bits, uint32_t lanes) {
     Line& line = lines_[n];
     if (line.exact || (line.copied & bits) || meets_write(line, bits, now) || meets_read(line, bits, now))
-      look_exactly(w, nullptr, noted, lanes, n);
+      look_exactly(by.w, nullptr, {noted, lanes, n});
     else
       write_begins(line, bits, now);
     line.copied |= bits;
   });
 }
 
-void Shadow::copy_ends(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets, uint32_t stamp) {
-  const Mark now = mark(w, i);
-  land(stamp ? mark_at(stamp, place_bits(i), w.index) : now, m, bytes, offsets);
+void Shadow::copy_ends(const WarpAccess& by, const uint32_t* offsets, uint32_t stamp) {
+  const Mark now = mark(by.w, by.i);
+  land(stamp ? mark_at(stamp, place_bits(by.i), by.w.index) : now, {by.m, by.bytes, offsets});
 }
 
-void Shadow::copy_lands(const Ins* i, unsigned thread, unsigned copier, uint32_t to, unsigned bytes,
-                        PhaseClocks& clocks) {
-  landed_.emplace_back(++stamp_, thread);
-  clocks.arriving[copier] = stamp_;
+void Shadow::copy_lands(const Ins* i, const LandedCopy& copy, PhaseClocks& clocks) {
+  landed_.emplace_back(++stamp_, copy.thread);
+  clocks.arriving[copy.copier] = stamp_;
   uint32_t offsets[LANES];
-  std::fill_n(offsets, LANES, to);
-  land(mark_at(stamp_, place_bits(i), copier), 1, bytes, offsets);
+  std::fill_n(offsets, LANES, copy.to);
+  land(mark_at(stamp_, place_bits(i), copy.copier), {1, copy.bytes, offsets});
 }
 
-void Shadow::land(Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets) {
-  const Noted& noted = note(Kind::CopyEnds, now, m, bytes, offsets, EACH_LANE);
+void Shadow::land(Mark now, const Touched& touched) {
+  const Noted& noted = note(Kind::CopyEnds, now, touched);
   each_piece<false>(noted, [&](uint32_t n, uint64_t bits, uint32_t lanes) {
     Line& line = lines_[n];
     if (line.exact) play(noted, lanes, n);
@@ -952,10 +967,10 @@ void Shadow::land(Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets)
   });
 }
 
-void Shadow::bulk_store_begins(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes) {
+void Shadow::bulk_store_begins(const LaneAt& at, uint32_t from, unsigned bytes) {
   bulk_groups_.resize(warps_.size() * LANES);
-  const uint32_t thread = w.index * LANES + lane;
-  bulk_stores_.push_back({mark(w, i) | lane, thread, bulk_groups_[thread], from, bytes});
+  const uint32_t thread = at.w.index * LANES + at.lane;
+  bulk_stores_.push_back({mark(at.w, at.i) | at.lane, thread, bulk_groups_[thread], from, bytes});
 }
 
 void Shadow::commit_bulk_stores(const Warp& w, unsigned lane) {
@@ -970,20 +985,21 @@ void Shadow::wait_for_bulk_stores(Warp& w, const Ins* i, unsigned lane, uint32_t
     // Other warps must be ordered after this warp's wait, so the bytes count as read by this warp now.
     uint32_t offsets[LANES];
     std::fill_n(offsets, LANES, store.from);
-    read(w, i, 1u << lane, store.bytes, offsets, EACH_LANE, (mark(w, i) & ~PLACE_BITS) | (store.mark & PLACE_BITS));
+    read(w, i, (mark(w, i) & ~PLACE_BITS) | (store.mark & PLACE_BITS), {1u << lane, store.bytes, offsets});
     return true;
   };
   bulk_stores_.erase(std::remove_if(bulk_stores_.begin(), bulk_stores_.end(), is_read), bulk_stores_.end());
 }
 
-void Shadow::look_for_bulk_stores(Warp& w, Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane) {
+void Shadow::look_for_bulk_stores(Warp& w, Mark now, const Touched& touched) {
+  auto [m, bytes, offsets, lane] = touched;
   for (; m; m &= m - 1) {
     const auto k = static_cast<unsigned>(__builtin_ctz(m));
     for (const BulkStore& store : bulk_stores_) {
       const uint32_t byte = std::max(offsets[k], store.from);
       if (byte < std::min(offsets[k] + bytes, store.from + store.bytes))
-        report(w, store.mark | IN_FLIGHT, false, now | (lane == EACH_LANE ? k : static_cast<unsigned>(lane)), true,
-               byte, bytes);
+        report(w, {store.mark | IN_FLIGHT, false, now | (lane == EACH_LANE ? k : static_cast<unsigned>(lane)), true,
+                   byte, bytes});
     }
   }
 }
@@ -991,7 +1007,7 @@ void Shadow::look_for_bulk_stores(Warp& w, Mark now, uint32_t m, unsigned bytes,
 void Shadow::written_from_outside(uint32_t offset, unsigned bytes) {
   uint32_t offsets[LANES];
   std::fill_n(offsets, LANES, offset);
-  const Noted& noted = note(Kind::FromOutside, static_cast<Mark>(block_began_) << 32, 1, bytes, offsets, EACH_LANE);
+  const Noted& noted = note(Kind::FromOutside, static_cast<Mark>(block_began_) << 32, {1, bytes, offsets});
   each_piece<false>(noted, [&](uint32_t n, uint64_t bits, uint32_t lanes) {
     lines_[n].written |= bits;
     lines_[n].copied &= ~bits;
@@ -1009,10 +1025,10 @@ inline void Shadow::each_cell(uint32_t from, uint32_t to, const Visit& visit) {
   for (uint32_t at = from; at < to; at += grain_) visit(cells_[at >> shift], at);
 }
 
-void Shadow::global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint64_t* addresses) {
+void Shadow::global(const WarpAccess& by, const uint64_t* addresses) {
   if (__builtin_expect(to_acquire_.m != 0, 0)) acquire();
-  if (__builtin_expect(synchronises(i, access), 0)) synchronise(w, i, m, access, addresses);
-  GlobalShadow::instance().access(*this, w, i, m, bytes, access, addresses, mark(w, i));
+  if (__builtin_expect(synchronises(by.i, by.access), 0)) synchronise(by, addresses);
+  GlobalShadow::instance().access(*this, by, addresses, mark(by.w, by.i));
 }
 
 const Shadow::Quiet* Shadow::quiet_at(uint64_t address) {
@@ -1045,8 +1061,8 @@ std::string Shadow::byte_of(uint32_t byte) const {
   return std::to_string(offset) + " of " + buffer;
 }
 
-void Shadow::report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool writes, uint32_t byte, unsigned bytes,
-                    bool by_async_proxy, bool with_atomic) {
+void Shadow::report(const Warp& w, const Race& race) {
+  const auto& [earlier, earlier_wrote, now, writes, byte, bytes, by_async_proxy, with_atomic] = race;
   const BlockRun& block = *block_;
   uint32_t offset;
   Fault fault;
@@ -1095,11 +1111,11 @@ void Shadow::report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool wr
   throw fault;
 }
 
-void Shadow::note_unwritten(Warp& w, const Ins* i, unsigned lane, uint32_t byte, unsigned bytes) {
-  if (!taint.reached) taint.reached = unwritten_fault(w, i, lane, byte, bytes);
+void Shadow::note_unwritten(const LaneAt& at, uint32_t byte, unsigned bytes) {
+  if (!taint.reached) taint.reached = unwritten_fault(at, byte, bytes);
 }
 
-Fault Shadow::unwritten_fault(Warp& w, const Ins* i, unsigned lane, uint32_t byte, unsigned bytes) const {
+Fault Shadow::unwritten_fault(const LaneAt& at, uint32_t byte, unsigned bytes) const {
   uint32_t offset;
   Fault fault;
   fault.kind = "UNINITIALISED_READ";
@@ -1110,7 +1126,7 @@ Fault Shadow::unwritten_fault(Warp& w, const Ins* i, unsigned lane, uint32_t byt
   fault.bytes = bytes;
   fault.message = "read byte " + byte_of(byte) + ", which no thread of the block has written";
   try {
-    w.fail(i, lane, std::move(fault));
+    at.w.fail(at.i, at.lane, std::move(fault));
   } catch (Fault& whole) {
     return std::move(whole);
   }

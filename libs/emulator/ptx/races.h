@@ -77,20 +77,24 @@ class Shadow {
   /** Ends the block. Throws the faults that could not be reported earlier. */
   void end();
   /** Each offset belongs to the lane of its index, or all offsets belong to the lane `lane`. */
-  void access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets,
-              int lane = EACH_LANE);
+  void access(const WarpAccess& by, const uint32_t* offsets, int lane = EACH_LANE);
   /** A cp.async begins, which may write at any time until its wait. */
-  void copy_begins(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets);
+  void copy_begins(const WarpAccess& by, const uint32_t* offsets);
   /**
    * `stamp` is that of the cp.async.mbarrier.arrive that waits for the copy; 0 if the warp itself has waited for it.
    */
-  void copy_ends(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets, uint32_t stamp = 0);
-  /** A bulk copy has written its bytes, as the actor `copier` of its mbarrier. */
-  void copy_lands(const Ins* i, unsigned thread, unsigned copier, uint32_t to, unsigned bytes, PhaseClocks& clocks);
+  void copy_ends(const WarpAccess& by, const uint32_t* offsets, uint32_t stamp = 0);
+  struct LandedCopy {
+    unsigned thread, copier;  // the copier is the actor of the copy's mbarrier
+    uint32_t to;
+    unsigned bytes;
+  };
+  /** A bulk copy has written its bytes. */
+  void copy_lands(const Ins* i, const LandedCopy& copy, PhaseClocks& clocks);
   /** A warpgroup's product begins to read 16 bytes per lane, at any time until a warp waits for its group. */
   void operand(Warp& w, const Ins* i, uint32_t m, const uint32_t* offsets);
   /** A bulk store begins, which may read at any time until its thread waits for its group. */
-  void bulk_store_begins(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes);
+  void bulk_store_begins(const LaneAt& at, uint32_t from, unsigned bytes);
   void commit_bulk_stores(const Warp& w, unsigned lane);
   /** The lane waits until at most `groups` of its groups have not been read yet. */
   void wait_for_bulk_stores(Warp& w, const Ins* i, unsigned lane, uint32_t groups);
@@ -99,22 +103,29 @@ class Shadow {
    * barrier's own.
    */
   void written_from_outside(uint32_t offset, unsigned bytes);
-  void global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint64_t* addresses);
+  void global(const WarpAccess& by, const uint64_t* addresses);
   /** True if the ld.global.nc reads of the allocation around this address need not be recorded. */
   bool is_quiet(uint64_t address) { return quiet_at(address) != nullptr; }
 
   /** A copy to device memory at `to` reads these bytes. An unwritten byte is a fault, unless `to` is a workspace. */
-  void copied(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, uint64_t to = 0);
+  void copied(const LaneAt& at, uint32_t from, unsigned bytes, uint64_t to = 0);
   /** A copy from device memory at `from` has landed. Its unwritten bytes stay unwritten here. */
-  void follow_copy(Warp& w, const Ins* i, unsigned lane, uint32_t to, uint64_t from, unsigned bytes);
-  /** The same for the copies of these lanes. */
-  void follow_copies(Warp& w, const Ins* i, uint32_t m, const uint32_t* to, const uint64_t* from, const uint8_t* bytes);
+  void follow_copy(const LaneAt& at, uint32_t to, uint64_t from, unsigned bytes);
+  /** Copies of the lanes in `m`, each of whose values is that of its lane. */
+  struct LaneCopies {
+    uint32_t m;
+    const uint32_t* to;
+    const uint64_t* from;
+    const uint8_t* bytes;
+  };
+  /** The same for the copies of several lanes. */
+  void follow_copies(Warp& w, const Ins* i, const LaneCopies& copies);
   /**
    * A bulk copy or a wgmma accesses these bytes through the async proxy. Faults if no fence.proxy.async follows an
    * earlier store to them.
    */
-  void by_async_proxy(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, bool writes) {
-    if (!unfenced_.empty()) look_for_stores(w, i, lane, from, bytes, writes);
+  void by_async_proxy(const LaneAt& at, uint32_t from, unsigned bytes, bool writes) {
+    if (!unfenced_.empty()) look_for_stores(at, from, bytes, writes);
   }
   /** Marks a byte as unwritten, because the value stored there was computed from unwritten memory. */
   void forget_written(uint32_t offset) { lines_[offset / LINE_BYTES].written &= ~(1ull << offset % LINE_BYTES); }
@@ -162,6 +173,13 @@ class Shadow {
 
  private:
   static constexpr int EACH_LANE = -1;
+  /** Bytes of shared memory that lanes touch, from their offsets on. */
+  struct Touched {
+    uint32_t m;
+    unsigned bytes;
+    const uint32_t* offsets;
+    int lane = EACH_LANE;  // the lane that all offsets belong to
+  };
   bool unordered_since_barrier(Mark earlier, Mark now) const;
   /** An access of the log and the bytes of a line that it touched. */
   struct Note {
@@ -230,12 +248,12 @@ class Shadow {
   bool follows(unsigned actor, uint32_t stamp, Mark now) const;
   size_t number_of(const Line& line) const { return static_cast<size_t>(&line - lines_.data()); }
   bool follow_readers(const Line& line, Mark now) const;
-  void note_reader_of(Line& line, uint32_t n, uint64_t bits, Mark now, uint32_t index);
-  void read(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane, Mark now);
+  void note_reader_of(Line& line, uint32_t n, Mark now, Note note);
+  void read(Warp& w, const Ins* i, Mark now, const Touched& touched);
   void write_begins(Line& line, uint64_t bits, Mark now) const;
   void make_room();
-  void land(Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets);
-  Noted& note(Kind kind, Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane);
+  void land(Mark now, const Touched& touched);
+  Noted& note(Kind kind, Mark now, const Touched& touched);
   template <class Visit>
   void each_line(uint32_t from, uint32_t to, const Visit& visit);
   template <class Visit>
@@ -256,39 +274,52 @@ class Shadow {
   void drop(const Ordered& is_ordered);
   void make_exact(uint32_t line, const Noted& current, uint32_t before);
   void play(const Noted& noted, uint32_t lanes, uint32_t line);
-  void look_exactly(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line);
+  /** What some lanes of an access touch in one line. */
+  struct Piece {
+    const Noted& noted;
+    uint32_t lanes, line;
+  };
+  void look_exactly(Warp& w, const Ins* i, const Piece& piece);
   void read_unwritten(Warp& w, const Ins* i, const Noted& noted);
   bool is_written(uint32_t byte) const { return lines_[byte / LINE_BYTES].written >> byte % LINE_BYTES & 1; }
-  void look_for_copies(Warp& w, const Noted& noted, uint32_t lanes, uint32_t line);
-  void look_for_bulk_stores(Warp& w, Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane);
+  void look_for_copies(Warp& w, const Piece& piece);
+  void look_for_bulk_stores(Warp& w, Mark now, const Touched& touched);
   void meet(Warp& w, const Ins* i, const Noted& noted, Access access);
-  void look_for_plain(Warp& w, const Noted& noted, uint32_t lanes, uint32_t line, Access access);
-  void look_for_atomics(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line, bool writes);
+  void look_for_plain(Warp& w, const Piece& piece, Access access);
+  void look_for_atomics(Warp& w, const Ins* i, const Piece& piece, bool writes);
   void refine(unsigned bytes);
   void note_reader(Cell& cell, Mark now) const;
   void note_other_reader(Cell& cell, Mark now) const;
-  void look_at_home(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets) const;
-  void note_stores(Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane);
-  void look_for_stores(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, bool writes);
+  void look_at_home(const WarpAccess& by, const uint32_t* offsets) const;
+  void note_stores(Mark now, const Touched& touched);
+  void look_for_stores(const LaneAt& at, uint32_t from, unsigned bytes, bool writes);
   void fence_proxy(const Warp& w);
   void fenced(const Warp& w);
   void fence(Warp& w, bool of_device);
-  void synchronise(Warp& w, const Ins* i, uint32_t m, Access access, const uint64_t* addresses);
+  void synchronise(const WarpAccess& by, const uint64_t* addresses);
   void publish(Warp& w, uint32_t m, const uint64_t* addresses, bool of_device);
   void acquire();
-  bool stores_the_same(Warp& w, const Ins* i, const Noted& noted, unsigned lane, uint32_t byte, unsigned count) const;
+  bool stores_the_same(const LaneAt& at, const Noted& noted, uint32_t byte, unsigned count) const;
   bool touched_since_barrier(const Cell& cell) const;
-  void check_write(Warp& w, const Ins* i, const Noted& noted, const Cell& cell, unsigned lane, uint32_t byte);
+  void check_write(const LaneAt& at, const Noted& noted, const Cell& cell, uint32_t byte);
   template <class Visit>
   void each_cell(uint32_t from, uint32_t to, const Visit& visit);
-  [[noreturn]] void report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool writes, uint32_t byte,
-                           unsigned bytes, bool by_async_proxy = false, bool with_atomic = false);
+  struct Race {
+    Mark earlier;
+    bool earlier_wrote;
+    Mark now;
+    bool writes;
+    uint32_t byte;  // the first byte at which the two meet
+    unsigned bytes;  // of the access
+    bool by_async_proxy = false, with_atomic = false;
+  };
+  [[noreturn]] void report(const Warp& w, const Race& race);
   /**
    * Keeps the fault until the next barrier. If another thread writes these bytes before the barrier, the race is
    * reported instead, because the read came first only by chance.
    */
-  void note_unwritten(Warp& w, const Ins* i, unsigned lane, uint32_t byte, unsigned bytes);
-  Fault unwritten_fault(Warp& w, const Ins* i, unsigned lane, uint32_t byte, unsigned bytes) const;
+  void note_unwritten(const LaneAt& at, uint32_t byte, unsigned bytes);
+  Fault unwritten_fault(const LaneAt& at, uint32_t byte, unsigned bytes) const;
   std::string buffer_of(uint32_t byte, uint32_t* offset) const;
   /**
    * Names a byte by its variable, as in "96 of tile (static shared memory)", or by its offset if it has no variable.
@@ -376,8 +407,7 @@ class Shadow {
 class GlobalShadow {
  public:
   static GlobalShadow& instance();
-  void access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access,
-              const uint64_t* addresses, Mark now);
+  void access(const Shadow& shadow, const WarpAccess& by, const uint64_t* addresses, Mark now);
   void publish(const Shadow& shadow, uint32_t m, const uint64_t* addresses, const Clock& own);
   void acquire(const Shadow& shadow, uint32_t m, const uint64_t* addresses, Clock& into);
   /** A number that changes whenever the host or another launch may have changed memory. */
@@ -393,8 +423,12 @@ class GlobalShadow {
    * Returns false if this is not a workspace.
    */
   bool leave_unwritten(uint64_t address, const Fault& fault);
-  /** Calls visit(n, origin) for each byte from `address` on that is unwritten. A copy by this lane has read them. */
-  void each_unwritten(Taint& taint, Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes,
+  struct Range {
+    uint64_t address;
+    unsigned bytes;
+  };
+  /** Calls visit(n, origin) for each byte of the range that is unwritten. A copy by this lane has read them. */
+  void each_unwritten(Taint& taint, const LaneAt& at, const Range& range,
                       const std::function<void(unsigned, uint8_t)>& visit);
   /** Marks bytes that the host writes as written. */
   void note_written(uint64_t address, uint64_t bytes);
@@ -439,27 +473,32 @@ class GlobalShadow {
   };
   Region* region_of(uint64_t address);
   static void note_reader(const Shadow& shadow, Cell& cell, const Touch& now);
-  bool races(const Shadow& shadow, const Touch& earlier, bool earlier_wrote, const Touch& now, bool writes) const;
+  /** What a lane does now, at `address` in a cell. */
+  struct Touching {
+    const Shadow& shadow;
+    LaneAccess by;
+    Touch now;
+    uint64_t address;
+    bool writes() const { return by.access != Access::Read; }
+  };
+  /** An earlier access to the cell. */
+  struct Earlier {
+    const Touch& touch;
+    bool wrote;
+  };
+  bool races(const Touching& touching, const Earlier& earlier) const;
   /** True if the two accesses may happen in either order. */
   bool unordered(const Shadow& shadow, const Touch& earlier, const Touch& now) const;
-  void meet(const Shadow& shadow, Warp& w, const Ins* i, Region& region, Cell& cell, const Touch& now, Access access,
-            uint64_t address, unsigned bytes);
-  void look_for_atomics(const Shadow& shadow, Warp& w, const Ins* i, Region& region, const Touch& now, bool writes,
-                        uint64_t address, unsigned bytes);
-  void look_for_launch_before(Warp& w, const Ins* i, const Cell& cell, const Touch& now, bool writes, uint64_t address,
-                              unsigned bytes);
-  [[noreturn]] static void report_read_only(const Shadow& shadow, Warp& w, const Ins* i, const Touch& writer,
-                                            const Touch& now, uint64_t address, unsigned bytes);
-  [[noreturn]] static void report(const Shadow& shadow, Warp& w, const Ins* i, const Touch& earlier, bool earlier_wrote,
-                                  const Touch& now, bool writes, uint64_t address, unsigned bytes,
-                                  const char* why = nullptr);
-  /** Faults a read of `count` unwritten bytes, starting at byte `from` of the access's `bytes`. */
-  static void read_unwritten(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned from, unsigned count,
-                             unsigned bytes);
+  void meet(const Touching& touching, Region& region, Cell& cell);
+  void look_for_atomics(const Touching& touching, Region& region);
+  void look_for_launch_before(const Touching& touching, const Cell& cell);
+  [[noreturn]] static void report_read_only(const Touching& touching, const Touch& writer);
+  [[noreturn]] static void report(const Touching& touching, const Earlier& earlier, const char* why = nullptr);
+  /** Faults a read of `count` unwritten bytes, starting at byte `from` of what the lane reads. */
+  static void read_unwritten(const LaneAccess& by, uint64_t address, unsigned from, unsigned count);
   /** Handles a read of bytes that unwritten values were stored to. */
-  void read_left(Warp& w, const Ins* i, unsigned lane, const Region& region, uint64_t address, unsigned from,
-                 unsigned count);
-  static Fault unwritten_fault(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes);
+  void read_left(const LaneAt& at, const Region& region, const Range& read, unsigned from);
+  static Fault unwritten_fault(const LaneAt& at, const Range& read);
   std::mutex mutex_;
   std::vector<Fault> left_faults_;  // those of Region::left, numbered from 0
   std::map<std::string, uint32_t> left_faults_at_;  // their numbers, by place

@@ -24,20 +24,25 @@ uint8_t bytes_of(Tag tag) { return static_cast<uint8_t>(tag); }
 Tag joined(Tag a, Tag b) { return a ? static_cast<Tag>(a | bytes_of(b)) : b; }
 unsigned lowest(uint32_t lanes) { return static_cast<unsigned>(__builtin_ctz(lanes)); }
 
+struct Space {
+  uint8_t number;
+  uint64_t window;
+};
+
 /** True if an address of the instruction is in this space. Then also sets the address's offset in the space. */
-bool lies_in(const Ins* i, uint8_t space, uint64_t window, uint64_t address, uint64_t* offset) {
-  if (i->space == space) {
+bool lies_in(const Ins* i, const Space& space, uint64_t address, uint64_t* offset) {
+  if (i->space == space.number) {
     *offset = address;
     return true;
   }
   *offset = address & ~WINDOW_MASK;
-  return i->space == GENERIC_SPACE && (address & WINDOW_MASK) == window;
+  return i->space == GENERIC_SPACE && (address & WINDOW_MASK) == space.window;
 }
 bool is_local(const Ins* i, uint64_t address, uint64_t* offset) {
-  return lies_in(i, LOCAL_SPACE, LOCAL_WINDOW, address, offset);
+  return lies_in(i, {LOCAL_SPACE, LOCAL_WINDOW}, address, offset);
 }
 bool is_shared(const Ins* i, uint64_t address, uint64_t* offset) {
-  return lies_in(i, SHARED_SPACE, SHARED_WINDOW, address, offset);
+  return lies_in(i, {SHARED_SPACE, SHARED_WINDOW}, address, offset);
 }
 
 /**
@@ -234,24 +239,24 @@ void Taint::shuffled_from_outside(Warp& w, const Ins* i, uint32_t lanes) {
 
 // --- where unwritten values must not get -----------------------------------------------------------------------------
 
-void Taint::reach(Warp& w, const Ins* i, unsigned lane, uint8_t origin, const char* what) {
+void Taint::reach(const LaneAt& at, uint8_t origin, const char* what) {
   if (reached) return;
-  reached = origins_[with_line(w, i, lane, origin) - 1u];
-  reached->message += std::string("; ") + what + " at " + block_->place_of(i) + " depends on it";
+  reached = origins_[with_line(at.w, at.i, at.lane, origin) - 1u];
+  reached->message += std::string("; ") + what + " at " + block_->place_of(at.i) + " depends on it";
 }
 
-void Taint::reach_by(Warp& w, const Ins* i, uint32_t slot, uint32_t lanes, const char* what) {
-  if (const uint32_t tagged = tagged_lanes(w, slot, lanes))
-    reach(w, i, lowest(tagged), origin_of(tag(w, slot, lowest(tagged))), what);
+void Taint::reach_by(Warp& w, const Ins* i, const Register& used, const char* what) {
+  if (const uint32_t tagged = tagged_lanes(w, used.slot, used.lanes))
+    reach({w, i, lowest(tagged)}, origin_of(tag(w, used.slot, lowest(tagged))), what);
 }
 
 void Taint::look_at_sinks(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
-  for (const uint32_t slot : flow.addresses) reach_by(w, i, slot, m, "an address");
+  for (const uint32_t slot : flow.addresses) reach_by(w, i, {slot, m}, "an address");
   const bool decides = flow.kind == FlowKind::Ends || flow.kind == FlowKind::Copy || flow.kind == FlowKind::Atomic;
   if (!decides) return;
   const char* what = flow.kind == FlowKind::Atomic ? "an atomic" : "what happens";
-  for (const Flow::Source& source : flow.sources) reach_by(w, i, source.slot, m, what);
-  reach_by(w, i, flow.guard, w.mask, flow.kind == FlowKind::Atomic ? "an atomic" : "a branch");
+  for (const Flow::Source& source : flow.sources) reach_by(w, i, {source.slot, m}, what);
+  reach_by(w, i, {flow.guard, w.mask}, flow.kind == FlowKind::Atomic ? "an atomic" : "a branch");
 }
 
 const Ins* Taint::step(Warp& w, const Ins* i) {
@@ -353,13 +358,12 @@ void Taint::move(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
   to_results(w, flow, m, tags);
 }
 
-Tags Taint::any_of(Warp& w, const Ins* i, const Flow& flow, uint32_t m, size_t begin, size_t end) {
+Tags Taint::any_of(Warp& w, const Ins* i, uint32_t m, const Sources& sources) {
   Tags tags{};
-  for (size_t n = begin; n < end; ++n) {
-    const Flow::Source& source = flow.sources[n];
-    if (const Tags* own = find(w, source.slot))
+  for (const Flow::Source* source = sources.begin; source < sources.end; ++source) {
+    if (const Tags* own = find(w, source->slot))
       for (unsigned k = 0; k < LANES; ++k)
-        if ((m >> k & 1) && !tags[k] && ((*own)[k] & source.bytes))
+        if ((m >> k & 1) && !tags[k] && ((*own)[k] & source->bytes))
           tags[k] = make_tag(with_line(w, i, k, origin_of((*own)[k])), ALL_BYTES);
   }
   return tags;
@@ -367,9 +371,9 @@ Tags Taint::any_of(Warp& w, const Ins* i, const Flow& flow, uint32_t m, size_t b
 
 void Taint::add_up(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
   std::vector<Tags> tags;
-  size_t at = 0;
+  const Flow::Source* at = flow.sources.data();
   for (const uint32_t length : flow.lengths) {
-    tags.push_back(any_of(w, i, flow, m, at, at + length));
+    tags.push_back(any_of(w, i, m, {at, at + length}));
     at += length;
   }
   for (size_t n = 0; n < tags.size(); ++n) set(w, flow.results[n], m, tags[n]);
@@ -508,13 +512,13 @@ void Taint::store(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
       const Tag own = tags[n / i->bytes];
       if (bytes_of(own) >> n % i->bytes & 1) bytes[n] = origin_of(own);
     }
-    store_bytes(w, i, k, address_of(w, i, k), static_cast<unsigned>(flow.sources.size()) * i->bytes, bytes);
+    store_bytes({w, i, k}, address_of(w, i, k), static_cast<unsigned>(flow.sources.size()) * i->bytes, bytes);
   }
 }
 
 /** `origins` has one origin per byte; 0 if the byte is not tracked. */
-void Taint::store_bytes(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes,
-                        const uint8_t* origins) {
+void Taint::store_bytes(const LaneAt& at, uint64_t address, unsigned bytes, const uint8_t* origins) {
+  const auto& [w, i, lane] = at;
   uint64_t offset;
   const bool any = std::any_of(origins, origins + bytes, [](uint8_t origin) { return origin != 0; });
   if (is_local(i, address, &offset)) {
@@ -533,20 +537,20 @@ void Taint::store_bytes(Warp& w, const Ins* i, unsigned lane, uint64_t address, 
     for (unsigned n = 0; n < bytes; ++n)
       if (origins[n] &&
           !GlobalShadow::instance().leave_unwritten(address + n, fault_of(with_line(w, i, lane, origins[n]))))
-        return reach(w, i, lane, origins[n], "a store to device memory");
+        return reach(at, origins[n], "a store to device memory");
   }
 }
 
-void Taint::local(Warp& w, const Ins* i, unsigned lane, const char* at, unsigned bytes, bool writes) {
+void Taint::local(const LaneAccess& by, const char* at) {
   if (!follows_local_) return;
   uint8_t* const origins = local_origins_.data() + (at - block_->local);
-  if (writes) {
-    memset(origins, 0, bytes);
+  if (by.access != Access::Read) {
+    memset(origins, 0, by.bytes);
     return;
   }
   uint64_t unknown = 0;
-  for (unsigned n = 0; n < bytes; ++n) unknown |= uint64_t(origins[n] != 0) << n % 64;
-  if (unknown) read(lane, unknown, with_line(w, i, lane, origins[__builtin_ctzll(unknown)]));
+  for (unsigned n = 0; n < by.bytes; ++n) unknown |= uint64_t(origins[n] != 0) << n % 64;
+  if (unknown) read(by.lane, unknown, with_line(by.w, by.i, by.lane, origins[__builtin_ctzll(unknown)]));
 }
 
 // --- matrices --------------------------------------------------------------------------------------------------------
@@ -579,7 +583,7 @@ void Taint::store_matrices(Warp& w, const Ins* i, uint32_t m) {
         const Tag each = tags[4 * row + byte / 4];
         if (bytes_of(each) >> byte % 4 & 1) origins[byte] = origin_of(each);
       }
-      store_bytes(w, i, 8 * n + row, address_of(w, i, 8 * n + row), 16, origins);
+      store_bytes({w, i, 8 * n + row}, address_of(w, i, 8 * n + row), 16, origins);
     }
   }
 }
@@ -645,7 +649,7 @@ void Taint::move_sums(Warp& w, const Ins* i) {
         uint8_t origins[4];
         std::fill_n(origins, 4, origin_of(each));
         const uint64_t base = address_of(w, i, lane);
-        store_bytes(w, i, lane, base + static_cast<uint64_t>(stride * static_cast<int64_t>(line)) + column * element,
+        store_bytes({w, i, lane}, base + static_cast<uint64_t>(stride * static_cast<int64_t>(line)) + column * element,
                     element, origins);
       } else {
         each = make_tag(origin_of(each), static_cast<uint8_t>(each & ~mask));

@@ -57,7 +57,7 @@ class Taint {
    * A lane reads or writes bytes of the block's local memory. Written bytes count as known unless step() decides
    * otherwise.
    */
-  void local(Warp& w, const Ins* i, unsigned lane, const char* at, unsigned bytes, bool writes);
+  void local(const LaneAccess& by, const char* at);
   /**
    * Sets the row that the following accesses belong to. Without an argument, accesses belong to the lanes that make
    * them.
@@ -74,7 +74,7 @@ class Taint {
     read_.fill(0);
   }
   /** A value that depends on unwritten memory reaches device memory, a branch or an address. */
-  void reach(Warp& w, const Ins* i, unsigned lane, uint8_t origin, const char* what);
+  void reach(const LaneAt& at, uint8_t origin, const char* what);
   /** The first fault of reach() since the latest barrier. */
   std::optional<Fault> reached;
 
@@ -91,18 +91,25 @@ class Taint {
   void follow(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
   void note_decided(Warp& w, const Flow& flow);
   static Tags turned(const Tags& tags);
-  void reach_by(Warp& w, const Ins* i, uint32_t slot, uint32_t lanes, const char* what);
+  /** A register of some lanes. */
+  struct Register {
+    uint32_t slot, lanes;
+  };
+  void reach_by(Warp& w, const Ins* i, const Register& used, const char* what);
   void look_at_sinks(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
   void move(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
   void clear(const Warp& w, const std::vector<uint32_t>& slots, uint32_t lanes);
   void to_results(const Warp& w, const Flow& flow, uint32_t lanes, const Tags& tags);
+  struct Sources {
+    const Flow::Source *begin, *end;
+  };
   Tags any_of(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
-    return any_of(w, i, flow, m, 0, flow.sources.size());
+    return any_of(w, i, m, {flow.sources.data(), flow.sources.data() + flow.sources.size()});
   }
-  Tags any_of(Warp& w, const Ins* i, const Flow& flow, uint32_t m, size_t begin, size_t end);
+  Tags any_of(Warp& w, const Ins* i, uint32_t m, const Sources& sources);
   void load(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
   void store(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
-  void store_bytes(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes, const uint8_t* origins);
+  void store_bytes(const LaneAt& at, uint64_t address, unsigned bytes, const uint8_t* origins);
   void move_halves(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
   void move_bytes(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
   void pack(Warp& w, const Flow& flow, uint32_t m);

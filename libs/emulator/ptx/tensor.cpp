@@ -14,10 +14,10 @@ namespace {
 /** The addresses of rows of 16 bytes. Lane n gives the address of row n. */
 void rows_of(Warp& w, const Ins* i, unsigned rows, Access access, Pointers& p) {
   const uint32_t lanes = rows == LANES ? ALL : (1u << rows) - 1;
-  if (i->space != SHARED_SPACE) return resolve(w, i, lanes, 16, access, p);
+  if (i->space != SHARED_SPACE) return resolve({w, i, lanes, 16, access}, p);
   alignas(64) uint32_t offsets[LANES];
   Counters* const observed = std::exchange(w.block->observed, nullptr);
-  resolve_shared(w, i, lanes, 16, access, offsets);
+  resolve_shared({w, i, lanes, 16, access}, offsets);
   w.block->observed = observed;
   for (int k = 0; k < LANES; ++k) p.at[k] = w.block->shared + offsets[k];
   if (observed) observed->rows(i, offsets, rows);

@@ -76,7 +76,7 @@ char* map_bytes(Warp& w, const Ins* operand, unsigned lane, Access access) {
   Shadow* const shadow = w.block->shadow;
   w.block->shadow = nullptr;
   char* const bytes =
-      resolve_one(w, operand, lane, address_of(w, operand, lane), TENSOR_MAP_BYTES, TENSOR_MAP_ALIGNMENT, access);
+      resolve_one({{w, operand, lane}, TENSOR_MAP_BYTES, access}, address_of(w, operand, lane), TENSOR_MAP_ALIGNMENT);
   w.block->shadow = shadow;
   return bytes;
 }
@@ -92,7 +92,7 @@ const Ins* replace(Warp& w, const Ins* i) {
     map.magic = TensorMap::MAGIC;
     const uint64_t value = i->extra->options[2] ? w.reg<uint64_t>(i->b)[lane] : w.reg<uint32_t>(i->b)[lane];
     if (!set(map, static_cast<Field>(i->extra->options[0]), static_cast<unsigned>(i->extra->options[1]), value))
-      misused(w, i, lane, "INVALID_COPY",
+      misused({w, i, lane}, "INVALID_COPY",
               "put " + std::to_string(value) + " into a field of a tensor map that can't have it");
     memcpy(bytes, &map, sizeof map);
   });
@@ -105,8 +105,8 @@ const Ins* copy_map(Warp& w, const Ins* i) {
   const auto lane = static_cast<unsigned>(__builtin_ctz(m));
   const Ins* const to = &i->extra->addresses[0];
   const char* const from = map_bytes(w, &i->extra->addresses[1], lane, Access::Read);
-  memcpy(resolve_one(w, to, lane, address_of(w, to, lane), TENSOR_MAP_BYTES, TENSOR_MAP_ALIGNMENT, Access::Write), from,
-         TENSOR_MAP_BYTES);
+  memcpy(resolve_one({{w, to, lane}, TENSOR_MAP_BYTES, Access::Write}, address_of(w, to, lane), TENSOR_MAP_ALIGNMENT),
+         from, TENSOR_MAP_BYTES);
   return i + 1;
 }
 

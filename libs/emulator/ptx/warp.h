@@ -280,17 +280,35 @@ struct Pointers {
   alignas(64) char* at[LANES];  // a lane that takes no part gets the first lane's pointer
 };
 
-/**
- * Sets the host pointers of the lanes in `m` (not empty), for `bytes` bytes each. Faults if a lane is outside its
- * memory.
- */
-void resolve(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, Pointers& p);
+/** What the lanes in `m` (not empty) do to memory: `bytes` bytes each. */
+struct WarpAccess {
+  Warp& w;
+  const Ins* i;
+  uint32_t m;
+  unsigned bytes;
+  Access access;
+};
+
+/** A lane at an instruction. */
+struct LaneAt {
+  Warp& w;
+  const Ins* i;
+  unsigned lane;
+};
+
+/** What one lane does to memory. */
+struct LaneAccess : LaneAt {
+  uint64_t bytes;
+  Access access;
+};
+
+/** Sets the host pointers of the lanes. Faults if a lane is outside its memory. */
+void resolve(const WarpAccess& by, Pointers& p);
 
 /** Sets the checked shared-memory offsets of the lanes. Lanes outside `m` get the first lane's offset. */
-void resolve_shared(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, uint32_t* offsets);
+void resolve_shared(const WarpAccess& by, uint32_t* offsets);
 
 /** Resolves a range of shared or global memory that one lane names (a row of ldmatrix, a matrix of wmma.load). */
-char* resolve_one(Warp& w, const Ins* i, unsigned lane, uint64_t address, uint64_t bytes, unsigned alignment,
-                  Access access);
+char* resolve_one(const LaneAccess& by, uint64_t address, unsigned alignment);
 
 }  // namespace flashcore::emu::ptx

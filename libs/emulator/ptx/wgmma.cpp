@@ -66,11 +66,11 @@ void read_rows(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first
     if (__builtin_expect(at > block.shared_bytes || block.shared_bytes - at < 16, 0)) {
       Ins shared = *i;
       shared.space = SHARED_SPACE;
-      resolve_one(w, &shared, 0, at, 16, 16, Access::Read);
+      resolve_one({{w, &shared, 0}, 16, Access::Read}, at, 16);
     }
     memcpy(to + 8 * n, block.shared + at, 16);
     offsets[count++] = at;
-    if (block.shadow) block.shadow->by_async_proxy(w, i, 0, at, 16, false);
+    if (block.shadow) block.shadow->by_async_proxy({w, i, 0}, at, 16, false);
     if (!block.shadow || (count < LANES && n + 1 < total)) continue;
     std::fill(offsets + count, offsets + LANES, offsets[0]);
     block.shadow->operand(w, i, count == LANES ? ALL : (1u << count) - 1, offsets);

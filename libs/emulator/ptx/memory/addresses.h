@@ -23,58 +23,57 @@ constexpr int COST_OF_UNCHANGED = 2'000, COST_OF_LOOK = 200;
 
 const char* verb(Access access) { return access == Access::Read ? "read " : "wrote "; }
 
-Fault fault_at(uint64_t address, unsigned bytes, Access access, CUresult error, const char* kind) {
+Fault fault_at(const LaneAccess& by, uint64_t address, CUresult error, const char* kind) {
   Fault fault;
   fault.error = error;
   fault.kind = kind;
   fault.has_address = true;
   fault.address = address;
-  fault.access = access == Access::Read ? "read" : "write";
-  fault.bytes = bytes;
+  fault.access = by.access == Access::Read ? "read" : "write";
+  fault.bytes = static_cast<unsigned>(by.bytes);
   return fault;
 }
 
-[[noreturn]] void misaligned(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes, Access access,
-                             const std::string& buffer) {
-  Fault fault = fault_at(address, bytes, access, CUDA_ERROR_MISALIGNED_ADDRESS, "MISALIGNED_ADDRESS");
+[[noreturn]] void misaligned(const LaneAccess& by, uint64_t address, const std::string& buffer) {
+  Fault fault = fault_at(by, address, CUDA_ERROR_MISALIGNED_ADDRESS, "MISALIGNED_ADDRESS");
   fault.buffer = buffer;
-  fault.message = verb(access) + std::to_string(bytes) + " bytes at an address that is " +
-                  std::to_string(address % bytes) + " past a multiple of " + std::to_string(bytes) +
+  fault.message = verb(by.access) + std::to_string(by.bytes) + " bytes at an address that is " +
+                  std::to_string(address % by.bytes) + " past a multiple of " + std::to_string(by.bytes) +
                   (buffer.empty() ? "" : ", " + buffer);
-  w.fail(i, lane, std::move(fault));
+  by.w.fail(by.i, by.lane, std::move(fault));
 }
 
-Fault out_of_bounds(uint64_t address, unsigned bytes, Access access) {
-  return fault_at(address, bytes, access, CUDA_ERROR_ILLEGAL_ADDRESS, "OUT_OF_BOUNDS");
+Fault out_of_bounds(const LaneAccess& by, uint64_t address) {
+  return fault_at(by, address, CUDA_ERROR_ILLEGAL_ADDRESS, "OUT_OF_BOUNDS");
 }
 
-[[noreturn]] void shared_fault(Warp& w, const Ins* i, unsigned lane, uint32_t offset, unsigned bytes, Access access) {
-  BlockRun& block = *w.block;
-  if (offset % bytes && offset <= block.shared_bytes) misaligned(w, i, lane, offset, bytes, access, "shared memory");
-  Fault fault = out_of_bounds(offset, bytes, access);
+[[noreturn]] void shared_fault(const LaneAccess& by, uint32_t offset) {
+  BlockRun& block = *by.w.block;
+  if (offset % by.bytes && offset <= block.shared_bytes) misaligned(by, offset, "shared memory");
+  Fault fault = out_of_bounds(by, offset);
   const unsigned fixed = block.kernel().dynamic_offset, dynamic = block.plan().dynamic_shared_bytes;
   const auto at = static_cast<int32_t>(offset);
   if (dynamic) {
     fault.buffer = "dynamic shared memory";
     const int64_t past = static_cast<int64_t>(at) - fixed - dynamic;
     // As in other out-of-bounds faults, an access that begins inside an allocation is reported as past its end.
-    fault.message = verb(access) +
+    fault.message = verb(by.access) +
                     (at < 0 ? std::to_string(-static_cast<int64_t>(at)) + " bytes before the start"
                             : std::to_string(std::max<int64_t>(past, 0)) + " bytes past the end") +
                     " of the block's " + std::to_string(dynamic) + " bytes of dynamic shared memory";
   } else {
     fault.buffer = "static shared memory";
-    fault.message = verb(access) +
+    fault.message = verb(by.access) +
                     (at < 0 ? std::to_string(-static_cast<int64_t>(at)) + " bytes before the start"
                             : std::to_string(std::max<int64_t>(at - static_cast<int64_t>(block.shared_bytes), 0)) +
                                   " bytes past the end") +
                     " of the block's " + std::to_string(block.shared_bytes) + " bytes of shared memory";
   }
-  w.fail(i, lane, std::move(fault));
+  by.w.fail(by.i, by.lane, std::move(fault));
 }
 
-[[noreturn]] void global_fault(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes, Access access) {
-  Fault fault = out_of_bounds(address, bytes, access);
+[[noreturn]] void global_fault(const LaneAccess& by, uint64_t address) {
+  Fault fault = out_of_bounds(by, address);
   fault.buffer = DeviceMemory::instance().describe(address);
   if (!fault.buffer.empty()) {
     CUdeviceptr base;
@@ -82,29 +81,30 @@ Fault out_of_bounds(uint64_t address, unsigned bytes, Access access) {
     // The first byte of the access may still be inside an allocation.
     if (DeviceMemory::instance().find_visible(address, &base, &size)) {
       const uint64_t inside = size - (address - base);
-      fault.buffer = std::to_string(bytes - inside) + " bytes past the end of" +
+      fault.buffer = std::to_string(by.bytes - inside) + " bytes past the end of" +
                      fault.buffer.substr(fault.buffer.find(" of ") + 3);
     }
-    fault.message = verb(access) + fault.buffer;
+    fault.message = verb(by.access) + fault.buffer;
   } else if (address < 1 << 20) {
-    fault.message = std::string(verb(access)) + "through a null pointer (address " + std::to_string(address) + ")";
+    fault.message = std::string(verb(by.access)) + "through a null pointer (address " + std::to_string(address) + ")";
   } else {
-    fault.message = std::string(verb(access)) + "an address that belongs to no allocation";
+    fault.message = std::string(verb(by.access)) + "an address that belongs to no allocation";
   }
-  w.fail(i, lane, std::move(fault));
+  by.w.fail(by.i, by.lane, std::move(fault));
 }
 
-[[noreturn]] void local_fault(Warp& w, const Ins* i, unsigned lane, uint64_t offset, unsigned bytes, Access access) {
-  if (offset % bytes) misaligned(w, i, lane, offset, bytes, access, "local memory");
-  Fault fault = out_of_bounds(offset, bytes, access);
+[[noreturn]] void local_fault(const LaneAccess& by, uint64_t offset) {
+  const BlockRun& block = *by.w.block;
+  if (offset % by.bytes) misaligned(by, offset, "local memory");
+  Fault fault = out_of_bounds(by, offset);
   fault.buffer = "local memory";
   const auto at = static_cast<int64_t>(offset);
-  fault.message = verb(access) +
+  fault.message = verb(by.access) +
                   (at < 0 ? std::to_string(-at) + " bytes before the start"
-                          : std::to_string(at - static_cast<int64_t>(w.block->local_bytes)) + " bytes past the end") +
-                  " of the thread's " + std::to_string(w.block->local_bytes) +
+                          : std::to_string(at - static_cast<int64_t>(block.local_bytes)) + " bytes past the end") +
+                  " of the thread's " + std::to_string(block.local_bytes) +
                   " bytes of local memory (arrays that are not in registers)";
-  w.fail(i, lane, std::move(fault));
+  by.w.fail(by.i, by.lane, std::move(fault));
 }
 
 unsigned first_of(uint32_t lanes) { return static_cast<unsigned>(__builtin_ctz(lanes)); }
@@ -123,7 +123,8 @@ bool find_range(uint64_t address, unsigned bytes, BlockRun::Range& range) {
   return false;
 }
 
-void resolve_global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, Pointers& p) {
+void resolve_global(const WarpAccess& by, Pointers& p) {
+  const auto& [w, i, m, bytes, access] = by;
   alignas(64) uint64_t address[LANES];
   BlockRun& block = *w.block;
   BlockRun::Range& range = block.ranges[i->cache];
@@ -145,14 +146,15 @@ void resolve_global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
     }
     w.faulty = outside ? outside : askew;
     const unsigned k = w.faulty ? first_of(w.faulty) : 0;
-    if (outside) global_fault(w, i, k, address[k], bytes, access);
-    if (askew) misaligned(w, i, k, address[k], bytes, access, DeviceMemory::instance().describe(address[k]));
+    const LaneAccess lane{{w, i, k}, bytes, access};
+    if (outside) global_fault(lane, address[k]);
+    if (askew) misaligned(lane, address[k], DeviceMemory::instance().describe(address[k]));
   }
   for (int k = 0; k < LANES; ++k) p.at[k] = reinterpret_cast<char*>(address[k]);
   // The race check skips accesses to an allocation that the kernel declares read-only. If the kernel writes it after
   // all, the comparison of the inputs finds that.
   if (__builtin_expect(block.shadow != nullptr, 0) && !(simple && i->read_only && block.shadow->is_quiet(range.base)))
-    block.shadow->global(w, i, m, bytes, access, address);
+    block.shadow->global(by, address);
   if (__builtin_expect(block.observed != nullptr, 0)) block.observed->global(i, m, bytes, address);
 }
 
@@ -172,10 +174,11 @@ bool resolve_local(Warp& w, const Ins* i, unsigned bytes, Pointers& p) {
   return !outside;
 }
 
-void resolve_generic(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, Pointers& p) {
+void resolve_generic(const WarpAccess& by, Pointers& p) {
+  const auto& [w, i, m, bytes, access] = by;
   for (unsigned k = 0; k < LANES; ++k)
     if (m >> k & 1)
-      p.at[k] = resolve_one(w, i, k, address_of(w, i, k), bytes, bytes, access);
+      p.at[k] = resolve_one({{w, i, k}, bytes, access}, address_of(w, i, k), bytes);
     else
       p.at[k] = nullptr;
   char* const first = p.at[__builtin_ctz(m)];
@@ -185,7 +188,8 @@ void resolve_generic(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access a
 
 }  // namespace
 
-void resolve_shared(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, uint32_t* offsets) {
+void resolve_shared(const WarpAccess& by, uint32_t* offsets) {
+  const auto& [w, i, m, bytes, access] = by;
   const uint32_t end = w.block->shared_bytes, last = end - bytes;
   const bool simple = m == ALL && !i->wide_address && end >= bytes &&
                       offsets_inside(w.reg<uint32_t>(i->a), static_cast<uint32_t>(i->imm), last, bytes - 1, offsets);
@@ -198,14 +202,18 @@ void resolve_shared(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
       bad |= end < bytes || offsets[k] > last || (offsets[k] & (bytes - 1)) ? 1u << k : 0;
     }
     w.faulty = bad & m;
-    if (w.faulty) shared_fault(w, i, first_of(w.faulty), offsets[first_of(w.faulty)], bytes, access);
+    if (w.faulty) shared_fault({{w, i, first_of(w.faulty)}, bytes, access}, offsets[first_of(w.faulty)]);
   }
-  if (__builtin_expect(w.block->shadow != nullptr, 0)) w.block->shadow->access(w, i, m, bytes, access, offsets);
+  if (__builtin_expect(w.block->shadow != nullptr, 0)) w.block->shadow->access(by, offsets);
   if (__builtin_expect(w.block->observed != nullptr, 0)) w.block->observed->shared(i, m, bytes, access, offsets);
 }
 
-char* resolve_one(Warp& w, const Ins* i, unsigned lane, uint64_t address, uint64_t bytes, unsigned alignment,
-                  Access access) {
+char* resolve_one(const LaneAccess& by, uint64_t address, unsigned alignment) {
+  Warp& w = by.w;
+  const Ins* const i = by.i;
+  const unsigned lane = by.lane;
+  const uint64_t bytes = by.bytes;
+  const Access access = by.access;
   BlockRun& block = *w.block;
   const auto width = static_cast<unsigned>(bytes);
   const uint64_t window = i->space == GENERIC_SPACE                               ? address & WINDOW_MASK
@@ -217,27 +225,27 @@ char* resolve_one(Warp& w, const Ins* i, unsigned lane, uint64_t address, uint64
   if (window == SHARED_WINDOW) {
     auto at = static_cast<uint32_t>(offset);
     BlockRun& owner = at >> RANK_SHIFT ? block.cluster->owner(w, i, lane, at) : block;
-    if (at > block.shared_bytes || block.shared_bytes - at < bytes) shared_fault(w, i, lane, at, width, access);
-    if (at & (alignment - 1)) misaligned(w, i, lane, at, alignment, access, "shared memory");
+    if (at > block.shared_bytes || block.shared_bytes - at < bytes) shared_fault(by, at);
+    if (at & (alignment - 1)) misaligned({by, alignment, access}, at, "shared memory");
     if (owner.shadow && &owner != &block) {
       if (access != Access::Read) owner.shadow->written_from_outside(at, width);
     } else if (block.shadow) {
       uint32_t offsets[LANES];
       std::fill_n(offsets, LANES, at);
-      block.shadow->access(w, i, 1u << lane, width, access, offsets);
+      block.shadow->access({w, i, 1u << lane, width, access}, offsets);
     }
     return owner.shared + at;
   }
   if (window == LOCAL_WINDOW) {
     if (offset > block.local_bytes || block.local_bytes - offset < bytes || (offset & (alignment - 1)))
-      local_fault(w, i, lane, offset, width, access);
+      local_fault(by, offset);
     char* const at = block.local + w.linear(lane) * block.local_stride + offset;
-    if (block.shadow) block.shadow->taint.local(w, i, lane, at, width, access != Access::Read);
+    if (block.shadow) block.shadow->taint.local(by, at);
     return at;
   }
   if (window == PARAMETER_WINDOW) {
     if (offset > block.parameter_bytes || block.parameter_bytes - offset < bytes) {
-      Fault fault = out_of_bounds(offset, width, access);
+      Fault fault = out_of_bounds(by, offset);
       fault.message = std::string(verb(access)) + "past the end of the kernel's parameters";
       w.fail(i, lane, std::move(fault));
     }
@@ -245,32 +253,33 @@ char* resolve_one(Warp& w, const Ins* i, unsigned lane, uint64_t address, uint64
   }
   BlockRun::Range& range = block.ranges[i->cache];
   if (address < range.base || address >= range.end || range.end - address < bytes)
-    if (!find_range(address, width, range)) global_fault(w, i, lane, address, width, access);
+    if (!find_range(address, width, range)) global_fault(by, address);
   if (address & (alignment - 1))
-    misaligned(w, i, lane, address, alignment, access, DeviceMemory::instance().describe(address));
+    misaligned({by, alignment, access}, address, DeviceMemory::instance().describe(address));
   if (block.shadow) {
     uint64_t addresses[LANES];
     std::fill_n(addresses, LANES, address);
-    block.shadow->global(w, i, 1u << lane, width, access, addresses);
+    block.shadow->global({w, i, 1u << lane, width, access}, addresses);
   }
   return reinterpret_cast<char*>(address);
 }
 
-void resolve(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, Pointers& p) {
+void resolve(const WarpAccess& by, Pointers& p) {
+  const auto& [w, i, m, bytes, access] = by;
   if (i->space == SHARED_SPACE) {
     alignas(64) uint32_t offsets[LANES];
-    resolve_shared(w, i, m, bytes, access, offsets);
+    resolve_shared(by, offsets);
     char* const base = w.block->shared;
     for (int k = 0; k < LANES; ++k) p.at[k] = base + offsets[k];
     return;
   }
-  if (i->space == GLOBAL_SPACE) return resolve_global(w, i, m, bytes, access, p);
+  if (i->space == GLOBAL_SPACE) return resolve_global(by, p);
   if (i->space == LOCAL_SPACE && m == ALL && resolve_local(w, i, bytes, p)) {
     for (unsigned k = 0; w.block->shadow && k < LANES; ++k)
-      w.block->shadow->taint.local(w, i, k, p.at[k], bytes, access != Access::Read);
+      w.block->shadow->taint.local({{w, i, k}, bytes, access}, p.at[k]);
     return;
   }
-  resolve_generic(w, i, m, bytes, access, p);
+  resolve_generic(by, p);
 }
 
 namespace {

@@ -97,7 +97,7 @@ const Ins* atomic(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   if (!m) return i + 1;
   Pointers p;
-  resolve(w, i, m, sizeof(T), Access::ReadWrite, p);
+  resolve({w, i, m, sizeof(T), Access::ReadWrite}, p);
   const auto op = static_cast<Atomic>(i->extra->options[0]);
   const Bits* b = w.reg<Bits>(i->b);
   const Bits* c = i->c == NO_SLOT ? b : w.reg<Bits>(i->c);
@@ -137,7 +137,7 @@ const Ins* atomic_vector(Warp& w, const Ins* i) {
   const size_t count = x.b.size();
   const auto op = static_cast<Atomic>(x.options[0]);
   Pointers p;
-  resolve(w, i, m, static_cast<unsigned>(count * sizeof(Bits)), Access::ReadWrite, p);
+  resolve({w, i, m, static_cast<unsigned>(count * sizeof(Bits)), Access::ReadWrite}, p);
   bool changed = false;
   for (size_t n = 0; n < count; ++n) {
     const Bits* b = w.reg<Bits>(x.b[n]);

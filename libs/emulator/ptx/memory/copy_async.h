@@ -29,11 +29,11 @@ const Ins* copy_async(Warp& w, const Ins* i) {
   // ncu counts a cp.async as neither a load nor a store, so its write to shared memory is not counted.
   Counters* const observed = std::exchange(block.observed, nullptr);
   Shadow* const shadow = std::exchange(block.shadow, nullptr);
-  resolve_shared(w, i, m, i->bytes, Access::Write, copy.to);
+  resolve_shared({w, i, m, i->bytes, Access::Write}, copy.to);
   block.observed = observed;
   block.shadow = shadow;
   uint32_t reading = 0;
-  if (shadow) shadow->copy_begins(w, i, m, i->bytes, copy.to);
+  if (shadow) shadow->copy_begins({w, i, m, i->bytes, Access::Write}, copy.to);
   const bool ignores = i->c != NO_SLOT && i->extra->options[1];
   const uint32_t ignored = ignores ? w.pred(i->c) ^ (i->extra->options[1] == NEGATED_IGNORE ? ALL : 0) : 0;
   const uint32_t* sizes = i->c == NO_SLOT || ignores ? nullptr : w.reg<uint32_t>(i->c);
@@ -55,13 +55,13 @@ const Ins* copy_async(Warp& w, const Ins* i) {
     source.wide_address = 1;
     Pointers p;
     block.observed = nullptr;
-    resolve(w, &source, m, i->bytes, Access::Read, p);
+    resolve({w, &source, m, i->bytes, Access::Read}, p);
     block.observed = observed;
   } else {
     reading = 0;
     for (unsigned k = 0; k < LANES; ++k) {
       if (!(m >> k & 1) || !copy.source_bytes[k]) continue;
-      resolve_one(w, &source, k, copy.from[k], copy.source_bytes[k], i->bytes, Access::Read);
+      resolve_one({{w, &source, k}, copy.source_bytes[k], Access::Read}, copy.from[k], i->bytes);
       reading |= 1u << k;
     }
   }
@@ -106,8 +106,8 @@ void land(BlockRun& block, Copy& copy, uint32_t done, uint32_t stamp = 0) {
   }
   if (block.shadow) {
     Warp& w = block.warps()[copy.warp];
-    block.shadow->copy_ends(w, copy.ins, done, copy.bytes, copy.to, stamp);
-    block.shadow->follow_copies(w, copy.ins, done, copy.to, copy.from, copy.source_bytes);
+    block.shadow->copy_ends({w, copy.ins, done, copy.bytes, Access::Write}, copy.to, stamp);
+    block.shadow->follow_copies(w, copy.ins, {done, copy.to, copy.from, copy.source_bytes});
   }
   copy.mask &= ~done;
 }

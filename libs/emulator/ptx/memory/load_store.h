@@ -27,7 +27,7 @@ const Ins* load(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   if (!m) return i + 1;
   Pointers p;
-  resolve(w, i, m, sizeof(T) * COUNT, Access::Read, p);
+  resolve({w, i, m, sizeof(T) * COUNT, Access::Read}, p);
   if constexpr (COUNT == 1) {
     const auto value_at = [&](int k) {
       T value;
@@ -73,7 +73,7 @@ const Ins* load_shared(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   if (!m) return i + 1;
   alignas(64) uint32_t offsets[LANES];
-  resolve_shared(w, i, m, sizeof(T), Access::Read, offsets);
+  resolve_shared({w, i, m, sizeof(T), Access::Read}, offsets);
   const char* const base = w.block->shared;
   const uint32_t first = offsets[0];
   const Pattern pattern = pattern_of(offsets, sizeof(T));
@@ -103,7 +103,7 @@ inline bool plainly_shared(Warp& w, const Ins* i) {
 __attribute__((noinline)) const Ins* noted_first(Warp& w, const Ins* i, unsigned bytes, Access access, Handler plain) {
   BlockRun& block = *w.block;
   alignas(64) uint32_t offsets[LANES];
-  resolve_shared(w, i, ALL, bytes, access, offsets);
+  resolve_shared({w, i, ALL, bytes, access}, offsets);
   Shadow* const shadow = std::exchange(block.shadow, nullptr);
   const Ins* const next = plain(w, i);  // it cannot fault: all addresses are checked
   block.shadow = shadow;
@@ -150,7 +150,7 @@ const Ins* load_shared_words4(Warp& w, const Ins* i) {
       return i + 1;
   }
   alignas(64) uint32_t offsets[LANES];
-  resolve_shared(w, i, m, 16, Access::Read, offsets);
+  resolve_shared({w, i, m, 16, Access::Read}, offsets);
   write_rows(w, i, m, [&](uint32_t* const* to) { rows_to_registers([&](int k) { return base + offsets[k]; }, to); });
   return i + 1;
 }
@@ -160,7 +160,7 @@ const Ins* store(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   if (!m) return i + 1;
   Pointers p;
-  resolve(w, i, m, sizeof(T) * COUNT, Access::Write, p);
+  resolve({w, i, m, sizeof(T) * COUNT, Access::Write}, p);
   const R* values[COUNT];
   if constexpr (COUNT == 1)
     values[0] = w.reg<R>(i->d);

@@ -39,14 +39,15 @@ std::string called(const BlockRun& block, Mark mark) {
 /**
  * The value that a lane's st stores in the `count` bytes from byte n of the access on. Returns false if it is unknown.
  */
-bool stored_value(Warp& w, const Ins* i, unsigned lane, unsigned n, unsigned count, uint32_t* value) {
+bool stored_value(const LaneAt& at, unsigned n, unsigned count, uint32_t* value) {
+  const Ins* const i = at.i;
   if (!i || !i->lane_bytes || !i->bytes || count > 4) return false;
   char bytes[4] = {};
   for (unsigned k = 0; k < count; ++k, ++n) {
     const uint32_t slot = i->count == 1 ? i->d : i->extra->d[n / i->bytes];
-    const unsigned at = n % i->bytes;
-    if (at >= i->lane_bytes) return false;
-    bytes[k] = w.regs[slot + lane * i->lane_bytes + at];
+    const unsigned byte = n % i->bytes;
+    if (byte >= i->lane_bytes) return false;
+    bytes[k] = at.w.regs[slot + at.lane * i->lane_bytes + byte];
   }
   memcpy(value, bytes, sizeof bytes);
   return true;

@@ -86,13 +86,14 @@ Memory matrix_at(Warp& w, const Ins* i, uint32_t m, int lines, unsigned bytes, u
       for (int line = 0; line < lines; ++line)
         offsets[line] = memory.offset + static_cast<uint32_t>(memory.stride) * static_cast<unsigned>(line);
       const uint32_t all = lines == LANES ? ALL : (1u << lines) - 1;
-      w.block->shadow->access(w, i, all, bytes, access, offsets, static_cast<int>(lane));
+      w.block->shadow->access({w, i, all, bytes, access}, offsets, static_cast<int>(lane));
     }
     return memory;
   }
   for (int line = 0; line < lines; ++line) {
     if (w.block->shadow) w.block->shadow->taint.name_row(static_cast<unsigned>(line));
-    char* at = resolve_one(w, i, lane, address + static_cast<uint64_t>(memory.stride * line), bytes, element, access);
+    char* at =
+        resolve_one({{w, i, lane}, bytes, access}, address + static_cast<uint64_t>(memory.stride * line), element);
     if (line == 0) memory.base = at;
   }
   if (w.block->shadow) w.block->shadow->taint.name_row();
