@@ -1,9 +1,8 @@
 /** Metrics from the compiler's report. */
 import type { BuildResult, EntryResources } from '../../../generated/flashcore/runner/v1/result_pb.js';
 import { FindingKind } from '../../../generated/flashcore/runner/v1/kernel_pb.js';
-import { ENTRY_FIGURES, type EntryFigureName } from '../../entry-figures.ts';
 import { formatShape } from '../../shape.ts';
-import type { Metric } from '../metrics.ts';
+import { ENTRY_FIGURES, type EntryFigureName, type Metric } from '../metrics.ts';
 import { shapesNamed } from '../plan-gates.ts';
 import { type GateContext, type Measure, type MetricAnswer } from './answer.ts';
 import { formatCount } from '../../../text/numbers.ts';
