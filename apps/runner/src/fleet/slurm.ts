@@ -5,7 +5,6 @@ import { plainLine, shellWord } from '@flashcore/shared/text';
 import type { IsolationWanted } from '../sandbox/find-box.ts';
 import { readProgram } from '../sandbox/run.ts';
 import type { SlurmFile } from './fleet-file.ts';
-import { LAST_WORDS } from './last-words.ts';
 import { gatewayId, said, SchedulerError, unreachableRemedy, type NodeGpus, type Scheduler } from './scheduler.ts';
 
 /**
@@ -18,6 +17,11 @@ const MAX_OUTPUT_BYTES = 8 * 1024 * 1024;
 const LEAST_VERSION = 20;
 /** Slurm sends a pilot a signal this long before it kills the pilot, so that the pilot can give its job back. */
 const WARNING_SECONDS = 30;
+
+/** How a pilot's last words begin in its Slurm job's comment, which may also have a comment of the fleet file. */
+const LAST_WORDS = 'flashcore: ';
+const MOST_CHARACTERS = 400;
+const LAST_WORDS_LIMIT_MS = 5_000;
 
 const ENVIRONMENT = ['PATH', 'HOME', 'SLURM_CONF', 'LD_LIBRARY_PATH'];
 const PILOT_ENVIRONMENT = [
@@ -365,4 +369,21 @@ function problem(program: string, end: CommandEnd): SchedulerError {
     away ? `Look at slurmctld: ${program} ${what}` : `Change the fleet file or Slurm's limits: ${program} ${what}`,
     { refused: !away },
   );
+}
+
+/**
+ * Leaves the reason why a pilot ends in the comment of its Slurm job, where the gateway reads it: the pilot's log is on
+ * the node. Does nothing outside Slurm. A node without scontrol, or a controller that does not answer, loses only the
+ * words, so neither is an error.
+ */
+export async function leaveLastWords(words: string, environment: NodeJS.ProcessEnv): Promise<void> {
+  const job = environment['SLURM_JOB_ID'];
+  if (job === undefined) return;
+  const comment = `${LAST_WORDS}${plainLine(words.replaceAll('\n', ' ')).slice(0, MOST_CHARACTERS)}`;
+  await readProgram('scontrol', ['update', `JobId=${job}`, `Comment=${comment}`], {
+    limitMs: LAST_WORDS_LIMIT_MS,
+    maxBytes: 1024 * 1024,
+    signal: new AbortController().signal,
+    environment: { ...environment, LC_ALL: 'C' },
+  });
 }
