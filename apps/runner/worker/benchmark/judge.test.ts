@@ -140,8 +140,7 @@ async function judged(
   shape: ShapeFields,
   dtype: LaunchPlan['dtype'],
   launch: Launch,
-  samples = 3,
-  trials: Judging['trials'] = [],
+  { samples = 3, trials = [] }: Partial<Pick<Judging, 'samples' | 'trials'>> = {},
 ): Promise<string> {
   const loaded = built(attentionCase(shape, dtype), (inputs, addresses) =>
     launch({ dtype, ...(inputs as Record<'Q' | 'K' | 'V', TensorBits>) }, addresses),
@@ -342,7 +341,7 @@ test.each(['fp16', 'bf16', 'fp32'] as const)(
       rulesOf('extremes'),
       rulesOf('around_448'),
     ];
-    expect(await judged(shape, dtype, honest(shape), 1, trials)).toBe(
+    expect(await judged(shape, dtype, honest(shape), { samples: 1, trials })).toBe(
       'right: every output of 30 launches, each on inputs of its own',
     );
   },
@@ -356,7 +355,7 @@ test('trials find a build that is correct only for N(0, 1)', async () => {
     return honest(shape)({ dtype, Q, K, V: tensorOf(clamped, 'fp16') }, addresses);
   };
   expect(await judged(shape, 'fp16', clamping)).toMatch(/^right/);
-  expect(await judged(shape, 'fp16', clamping, 3, [rulesOf('max_last', 'around_448')])).toMatch(
+  expect(await judged(shape, 'fp16', clamping, { trials: [rulesOf('max_last', 'around_448')] })).toMatch(
     /^in 1 sample of 20 launches; .* elements are outside/,
   );
 });

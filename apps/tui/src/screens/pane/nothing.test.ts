@@ -6,7 +6,12 @@ import { nothingText, type Subject } from './nothing.ts';
 
 const NAME = 'jobs/1';
 
-function textOf(subject: Subject, kind: JobKind, phase: Phase, ended?: Outcome, more: Partial<AppState> = {}): string {
+interface Told {
+  ended?: Outcome;
+  more?: Partial<AppState>;
+}
+
+function textOf(subject: Subject, kind: JobKind, phase: Phase, { ended, more }: Told = {}): string {
   const job: JobView = {
     ...jobViewOf({
       name: NAME,
@@ -27,14 +32,14 @@ function textOf(subject: Subject, kind: JobKind, phase: Phase, ended?: Outcome, 
 test('the quick check of a watched save says that the experiment follows by itself', () => {
   const watching = { folder: '/k', job: NAME };
   expect(textOf('gates', JobKind.VERIFY, Phase.VERIFY)).toMatch(/Enter in 7 runs all phases/);
-  expect(textOf('gates', JobKind.VERIFY, Phase.VERIFY, undefined, { watching })).toBe(
+  expect(textOf('gates', JobKind.VERIFY, Phase.VERIFY, { more: { watching } })).toBe(
     'The quick check of a save does not evaluate gates; if it passes, the whole experiment follows.',
   );
 });
 
 test('a job that was cancelled in its first case does not claim that the case is running', () => {
   expect(textOf('correct', JobKind.VERIFY, Phase.VERIFY)).toBe('The first case is running.');
-  expect(textOf('correct', JobKind.VERIFY, Phase.VERIFY, Outcome.CANCELLED)).toBe(
+  expect(textOf('correct', JobKind.VERIFY, Phase.VERIFY, { ended: Outcome.CANCELLED })).toBe(
     'The job ended (cancelled) before any case ended.',
   );
 });
