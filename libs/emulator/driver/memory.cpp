@@ -29,8 +29,20 @@ Operation copy_operation(void* destination, const void* source, size_t bytes) {
   return operation;
 }
 
+enum class Wait { No, Yes };
+
 template <class T>
-CUresult fill(CUdeviceptr address, T value, size_t count, CUstream handle, bool wait) {
+struct Fill {
+  CUdeviceptr address;
+  T value;
+  size_t count;
+};
+
+template <class T>
+CUresult fill(const Fill<T>& what, CUstream handle, Wait wait) {
+  const CUdeviceptr address = what.address;
+  const T value = what.value;
+  const size_t count = what.count;
   FLASHCORE_REQUIRE(check_context());
   const auto stream = Queue::instance().stream(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
@@ -43,16 +55,20 @@ CUresult fill(CUdeviceptr address, T value, size_t count, CUstream handle, bool 
     for (size_t i = 0; i < count; ++i) to[i] = value;
     return CUDA_SUCCESS;
   };
-  return wait ? Queue::instance().submit_and_wait(stream, std::move(operation))
-              : Queue::instance().submit(stream, std::move(operation));
+  return wait == Wait::Yes ? Queue::instance().submit_and_wait(stream, std::move(operation))
+                           : Queue::instance().submit(stream, std::move(operation));
 }
 
-enum class Wait { No, Yes };
+struct Copy {
+  void* destination;
+  const void* source;
+  size_t bytes;
+};
 
-CUresult copy(void* destination, const void* source, size_t bytes, CUstream handle, Wait wait) {
+CUresult copy(const Copy& what, CUstream handle, Wait wait) {
   const auto stream = Queue::instance().stream(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-  Operation operation = copy_operation(destination, source, bytes);
+  Operation operation = copy_operation(what.destination, what.source, what.bytes);
   return wait == Wait::Yes ? Queue::instance().submit_and_wait(stream, std::move(operation))
                            : Queue::instance().submit(stream, std::move(operation));
 }
@@ -119,7 +135,7 @@ FLASHCORE_DRIVER_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* f
   if (bytes == 0) return CUDA_SUCCESS;
   if (!from || !is_accessible(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
   ptx::GlobalShadow::instance().note_written(to, bytes);
-  if (HostMemory::instance().covers(from, bytes)) return copy(pointer(to), from, bytes, stream, Wait::No);
+  if (HostMemory::instance().covers(from, bytes)) return copy({pointer(to), from, bytes}, stream, Wait::No);
     // The host may free pageable memory before the stream gets to this copy, so stage it now, as the driver does.
   const auto target = Queue::instance().stream(stream);
   if (!target) return CUDA_ERROR_INVALID_HANDLE;
@@ -138,7 +154,7 @@ FLASHCORE_DRIVER_API CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, s
   if (bytes == 0) return CUDA_SUCCESS;
   if (!to || !is_accessible(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
   const Wait wait = HostMemory::instance().covers(to, bytes) ? Wait::No : Wait::Yes;
-  return copy(to, pointer(from), bytes, stream, wait);
+  return copy({to, pointer(from), bytes}, stream, wait);
 }
 
 FLASHCORE_DRIVER_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
@@ -146,7 +162,7 @@ FLASHCORE_DRIVER_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr f
   if (bytes == 0) return CUDA_SUCCESS;
   if (!is_accessible(to, bytes) || !is_accessible(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
   ptx::GlobalShadow::instance().note_written(to, bytes);
-  return copy(pointer(to), pointer(from), bytes, stream, Wait::No);
+  return copy({pointer(to), pointer(from), bytes}, stream, Wait::No);
 }
 
 FLASHCORE_DRIVER_API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
@@ -154,14 +170,14 @@ FLASHCORE_DRIVER_API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, 
   if (bytes == 0) return CUDA_SUCCESS;
   if (!from || !is_accessible(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
   ptx::GlobalShadow::instance().note_written(to, bytes);
-  return copy(pointer(to), from, bytes, nullptr, Wait::Yes);
+  return copy({pointer(to), from, bytes}, nullptr, Wait::Yes);
 }
 
 FLASHCORE_DRIVER_API CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
   FLASHCORE_REQUIRE(check_context());
   if (bytes == 0) return CUDA_SUCCESS;
   if (!to || !is_accessible(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  return copy(to, pointer(from), bytes, nullptr, Wait::Yes);
+  return copy({to, pointer(from), bytes}, nullptr, Wait::Yes);
 }
 
 FLASHCORE_DRIVER_API CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
@@ -169,26 +185,26 @@ FLASHCORE_DRIVER_API CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, 
   if (bytes == 0) return CUDA_SUCCESS;
   if (!is_accessible(to, bytes) || !is_accessible(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
   ptx::GlobalShadow::instance().note_written(to, bytes);
-  return copy(pointer(to), pointer(from), bytes, nullptr, Wait::Yes);
+  return copy({pointer(to), pointer(from), bytes}, nullptr, Wait::Yes);
 }
 
 FLASHCORE_DRIVER_API CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) {
-  return fill(to, value, count, nullptr, true);
+  return fill(Fill<decltype(value)>{to, value, count}, nullptr, Wait::Yes);
 }
 FLASHCORE_DRIVER_API CUresult cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count) {
-  return fill(to, value, count, nullptr, true);
+  return fill(Fill<decltype(value)>{to, value, count}, nullptr, Wait::Yes);
 }
 FLASHCORE_DRIVER_API CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned value, size_t count) {
-  return fill(to, value, count, nullptr, true);
+  return fill(Fill<decltype(value)>{to, value, count}, nullptr, Wait::Yes);
 }
 FLASHCORE_DRIVER_API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
-  return fill(to, value, count, stream, false);
+  return fill(Fill<decltype(value)>{to, value, count}, stream, Wait::No);
 }
 FLASHCORE_DRIVER_API CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream) {
-  return fill(to, value, count, stream, false);
+  return fill(Fill<decltype(value)>{to, value, count}, stream, Wait::No);
 }
 FLASHCORE_DRIVER_API CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
-  return fill(to, value, count, stream, false);
+  return fill(Fill<decltype(value)>{to, value, count}, stream, Wait::No);
 }
 
 /**

@@ -247,8 +247,8 @@ bool BlockRun::waits_elsewhere(const Warp& w, const Ins* i, unsigned id) const {
   });
 }
 
-void BlockRun::arrive(Warp& w, const Ins* i, unsigned id, unsigned expected, uint32_t lanes, uint32_t truths,
-                      bool waits) {
+void BlockRun::arrive(Warp& w, const Ins* i, const Arrival& arrival) {
+  const auto& [id, expected, lanes, truths, waits] = arrival;
   BlockBarrier& barrier = barriers[id];
   if (barrier.arrived == 0) {
     barrier.expected = expected;

@@ -125,8 +125,13 @@ class BlockRun {
   std::vector<Products> products;  // by warp
   std::unique_ptr<RecentOperands> recent;  // operands of recent products
 
-  /** Lanes arrive at the barrier. Completes the barrier if they were the last. */
-  void arrive(Warp& w, const Ins* i, unsigned id, unsigned expected, uint32_t lanes, uint32_t truths, bool waits);
+  struct Arrival {
+    unsigned id, expected;  // expected: threads; 0: all of the block
+    uint32_t lanes, truths;
+    bool waits;
+  };
+  /** Lanes arrive at a barrier. Completes the barrier if they were the last. */
+  void arrive(Warp& w, const Ins* i, const Arrival& arrival);
   void complete_if_full(unsigned id);
   void complete_barriers_after_exit();
   unsigned live_threads() const;

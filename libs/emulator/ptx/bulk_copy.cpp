@@ -89,35 +89,38 @@ void follow(const BulkCopy& copy) {
   });
 }
 
-TensorMap map_at(Warp& w, const Ins* i, unsigned lane, const Ins& operand, size_t coordinates) {
+TensorMap map_at(const LaneAt& at, const Ins& operand, size_t coordinates) {
+  const auto& [w, i, lane] = at;
   TensorMap map;
   const char* bytes =
       resolve_one({{w, &operand, lane}, TENSOR_MAP_BYTES, Access::Read}, address_of(w, &operand, lane), 64);
   if (!TensorMap::read(bytes, map))
-    misused({w, i, lane}, "INVALID_COPY", "copied a tile by a tensor map that cuTensorMapEncodeTiled did not make");
+    misused(at, "INVALID_COPY", "copied a tile by a tensor map that cuTensorMapEncodeTiled did not make");
   if (!map.is_complete())
-    misused({w, i, lane}, "INVALID_COPY",
-            "copied a tile by a tensor map that lacks an extent or the type of its elements");
+    misused(at, "INVALID_COPY", "copied a tile by a tensor map that lacks an extent or the type of its elements");
   if (map.rank != coordinates)
-    misused({w, i, lane}, "INVALID_COPY",
+    misused(at, "INVALID_COPY",
             "named " + std::to_string(coordinates) + " coordinates in a tensor of " + std::to_string(map.rank) +
                 " dimensions");
   return map;
 }
 
 /** Faults if the tile would read or write anything outside device memory. */
-void check_rows(Warp& w, const Ins& tensor, unsigned lane, const TensorMap& map, const int32_t* at, Access access) {
-  Ins device = tensor;
+void check_rows(const LaneAt& tensor, const TensorMap& map, const int32_t* at, Access access) {
+  Ins device = *tensor.i;
   device.space = GLOBAL_SPACE;
   each_row(map, at, [&](unsigned, uint64_t address, unsigned, unsigned bytes) {
-    if (bytes) resolve_one({{w, &device, lane}, bytes, access}, address, 1);
+    if (bytes) resolve_one({{tensor.w, &device, tensor.lane}, bytes, access}, address, 1);
   });
 }
 
 /**
  * Operands: addresses has destination, tensor or source, and barrier. b is the mask of receiving blocks, or NO_SLOT.
  */
-void start(Warp& w, const Ins* i, unsigned lane, BulkCopy copy, unsigned alignment) {
+void start(const LaneAt& by, BulkCopy copy, unsigned alignment) {
+  Warp& w = by.w;
+  const Ins* const i = by.i;
+  const unsigned lane = by.lane;
   const Ins& to = i->extra->addresses[0];
   const Ins& at = i->extra->addresses[2];
   const SharedPlace place = shared_place({w, &to, lane}, copy.bytes, alignment);
@@ -131,7 +134,7 @@ void start(Warp& w, const Ins* i, unsigned lane, BulkCopy copy, unsigned alignme
   const auto send = [&](BlockRun& block, BlockRun& counting) {
     Mbarrier* counter = counting.mbarriers.find(barrier.offset);
     if (!counter)
-      misused({w, i, lane}, "INVALID_COPY",
+      misused(by, "INVALID_COPY",
               "counts in at the mbarrier at byte " + std::to_string(barrier.offset) +
                   " of shared memory, which nobody has initialised");
     copy.block = &block;
@@ -142,7 +145,7 @@ void start(Warp& w, const Ins* i, unsigned lane, BulkCopy copy, unsigned alignme
   if (i->b == NO_SLOT) return send(*place.block, *barrier.block);
   const uint16_t blocks = w.reg<uint16_t>(i->b)[lane];
   if (!blocks || blocks >> cluster.size())
-    misused({w, i, lane}, "INVALID_COPY",
+    misused(by, "INVALID_COPY",
             "sent a copy to the blocks in mask " + std::to_string(blocks) + " of a cluster that has " +
                 std::to_string(cluster.size()));
   for (unsigned rank = 0; rank < cluster.size(); ++rank)
@@ -167,11 +170,11 @@ const Ins* load_tile(Warp& w, const Ins* i) {
     const Ins& tensor = i->extra->addresses[1];
     BulkCopy copy{};
     copy.tiled = true;
-    copy.map = map_at(w, i, lane, tensor, i->extra->c.size());
+    copy.map = map_at({w, i, lane}, tensor, i->extra->c.size());
     read_coordinates(w, i, lane, copy.at);
-    check_rows(w, tensor, lane, copy.map, copy.at, Access::Read);
+    check_rows({w, &tensor, lane}, copy.map, copy.at, Access::Read);
     copy.bytes = copy.map.box_row_bytes() * copy.map.box_rows();
-    start(w, i, lane, copy, TILE_ALIGNMENT);
+    start({w, i, lane}, copy, TILE_ALIGNMENT);
   });
 }
 
@@ -191,7 +194,7 @@ const Ins* load_bulk(Warp& w, const Ins* i) {
     if (!copy.bytes) return;
     copy.from =
         resolve_one({{w, &source, lane}, copy.bytes, Access::Read}, address_of(w, &source, lane), BULK_ALIGNMENT);
-    start(w, i, lane, copy, BULK_ALIGNMENT);
+    start({w, i, lane}, copy, BULK_ALIGNMENT);
   });
 }
 
@@ -206,13 +209,13 @@ void note_store(const LaneAt& at, uint32_t from, unsigned bytes) {
 const Ins* store_tile(Warp& w, const Ins* i) {
   return each_active(w, i, [&](unsigned lane) {
     const Ins &tensor = i->extra->addresses[0], &source = i->extra->addresses[1];
-    const TensorMap map = map_at(w, i, lane, tensor, i->extra->c.size());
+    const TensorMap map = map_at({w, i, lane}, tensor, i->extra->c.size());
     int32_t at[TENSOR_MAP_RANK] = {};
     read_coordinates(w, i, lane, at);
     const unsigned row_bytes = map.box_row_bytes();
     const uint64_t address = address_of(w, &source, lane);
     resolve_one({{w, &source, lane}, row_bytes * map.box_rows(), Access::Read}, address, TILE_ALIGNMENT);
-    check_rows(w, tensor, lane, map, at, Access::Write);
+    check_rows({w, &tensor, lane}, map, at, Access::Write);
     const auto from = static_cast<uint32_t>(address & SHARED_OFFSET_MASK);
     note_store({w, i, lane}, from, row_bytes * map.box_rows());
     std::vector<char> row(row_bytes);

@@ -106,11 +106,11 @@ const Ins* barrier(Warp& w, const Ins* i) {
   const bool waits = i->extra->options[1] != 0;
   const uint32_t truths = i->a == NO_SLOT ? 0 : w.pred(i->a) ^ (i->imm ? ALL : 0);
   if (!waits) {
-    w.block->arrive(w, i, id, count, m, truths, false);
+    w.block->arrive(w, i, {id, count, m, truths, false});
     return i + 1;
   }
   if (m != w.mask) w.others.push_back({i + 1, w.mask & ~m});
-  w.block->arrive(w, i, id, count, m, truths, true);
+  w.block->arrive(w, i, {id, count, m, truths, true});
   return w.pick();
 }
 
@@ -190,7 +190,8 @@ std::string converted(const std::string& conversion, T value) {
 }
 
 /** Formats printf's text with the arguments, which are packed in local memory. */
-std::string formatted(Warp& w, const Ins* i, unsigned lane, const std::string& format, uint64_t at) {
+std::string formatted(const LaneAt& by, const std::string& format, uint64_t at) {
+  const auto& [w, i, lane] = by;
   std::string out;
   for (size_t n = 0; n < format.size(); ++n) {
     if (format[n] != '%') {
@@ -236,7 +237,7 @@ const Ins* call_printf(Warp& w, const Ins* i) {
   for (unsigned lane = 0; lane < LANES; ++lane) {
     if (!(m >> lane & 1)) continue;
     const std::string format = text_at(w, i, lane, passed(w, lane, i->extra->options[0]));
-    const std::string text = formatted(w, i, lane, format, passed(w, lane, i->extra->options[1]));
+    const std::string text = formatted({w, i, lane}, format, passed(w, lane, i->extra->options[1]));
     collect_printf(text);
     const int length = static_cast<int>(text.size());
     if (i->extra->options[2] >= 0)

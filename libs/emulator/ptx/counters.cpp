@@ -71,7 +71,7 @@ Passes shared_passes(uint32_t m, unsigned width, const uint32_t* offsets) {
 
 }  // namespace
 
-void Counters::shared(const Ins* i, uint32_t m, unsigned bytes, Access, const uint32_t* offsets) {
+void Counters::shared(const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets) {
   const CountedAccess& counted = kernel_->counted[i->statement];
   if (counted.joined) return;
   Line& line = line_of(i);

@@ -26,7 +26,7 @@ class Counters {
   };
   void begin(const Kernel& kernel);
   void executed(Warp& w, const Ins* i);
-  void shared(const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets);
+  void shared(const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets);
   void global(const Ins* i, uint32_t m, unsigned bytes, const uint64_t* addresses);
   /** Rows of 16 bytes that ldmatrix and wmma access together, eight per pass. */
   void rows(const Ins* i, const uint32_t* offsets, unsigned rows);

@@ -86,11 +86,16 @@ class Fusion {
 
   // --- halves ---------------------------------------------------------------------------------------------------------
 
+  /** A register with half of a pair, widened to fp32. */
+  struct Widened {
+    int reg, pair;
+  };
   /**
    * Finds the multiply-add that has the value widened by `n` as a factor. NONE unless it is the value's only use and in
    * the same basic block.
    */
-  size_t only_use(const Mentions& mentions, int reg, int pair, size_t n, size_t end) const {
+  size_t only_use(const Mentions& mentions, const Widened& value, size_t n, size_t end) const {
+    const auto& [reg, pair] = value;
     const std::vector<size_t>& at = mentions.of(reg);
     if (at.size() != 2 || at[0] != n || at[1] >= end) return NONE;
     const Statement& s = f_.statements[at[1]];
@@ -108,7 +113,7 @@ class Fusion {
     std::vector<size_t> uses;
     for (const Operand& result : results) {
       if (result.kind != OperandKind::Register || result.reg == pair.reg) return;
-      uses.push_back(only_use(mentions, result.reg, pair.reg, n, end));
+      uses.push_back(only_use(mentions, {result.reg, pair.reg}, n, end));
       if (uses.back() == NONE) return;
     }
     for (size_t r = 0; r < results.size(); ++r)

@@ -43,13 +43,19 @@ inline void floats_of_pairs(const uint32_t* pairs, float* low, float* high, int 
   floats_of(halves[1], high, count);
 }
 
+/** The shared memory of a block. */
+struct SharedBytes {
+  const char* base;
+  uint32_t end;
+};
+
 /**
- * Reads 32 words at base + addresses[lane] + offset if all are within the 128 bytes that start at lane 0's word and
- * below `end`. Otherwise, or if the processor cannot select among these words in one step, returns false and reads
- * nothing.
+ * Reads 32 words at addresses[lane] + offset if all are in the memory and within the 128 bytes that start at lane 0's
+ * word. Otherwise, or if the processor cannot select among these words in one step, returns false and reads nothing.
  */
-inline bool words_nearby(const char* base, uint32_t end, const uint32_t* addresses, uint32_t offset, uint32_t* words) {
+inline bool words_nearby(const SharedBytes& memory, const uint32_t* addresses, uint32_t offset, uint32_t* words) {
 #if defined(FLASHCORE_WIDE_VECTORS)
+  const auto& [base, end] = memory;
   using namespace vectors;
   const uint32_t first = addresses[0] + offset;
   if (first > end || end - first < 128 || (first & 3)) return false;
@@ -61,7 +67,7 @@ inline bool words_nearby(const char* base, uint32_t end, const uint32_t* address
   put(words + 16, chosen(low, high, b >> 2));
   return true;
 #else
-  (void)base, (void)end, (void)addresses, (void)offset, (void)words;
+  (void)memory, (void)addresses, (void)offset, (void)words;
   return false;
 #endif
 }

@@ -12,8 +12,15 @@ namespace flashcore::emu::ptx {
 
 enum class Pattern : uint8_t { Uniform, Contiguous, Scattered };
 
-/** Computes offsets = a + add. Returns whether all offsets are at most `last` and have no bit of `low` set. */
-inline bool offsets_inside(const uint32_t* a, uint32_t add, uint32_t last, uint32_t low, uint32_t* offsets) {
+/** What addresses must be: from `first` to `last`, with no bit of `low` set. */
+template <class Address>
+struct Bounds {
+  Address first, last, low;
+};
+
+/** Computes offsets = a + add. Returns whether all are within the bounds, of which `first` is 0. */
+inline bool offsets_inside(const uint32_t* a, uint32_t add, const Bounds<uint32_t>& bounds, uint32_t* offsets) {
+  const uint32_t last = bounds.last, low = bounds.low;
 #if defined(FLASHCORE_WIDE_VECTORS)
   using namespace vectors;
   const Words first = words_at(a) + all_words(add), second = words_at(a + 16) + all_words(add);
@@ -31,9 +38,9 @@ inline bool offsets_inside(const uint32_t* a, uint32_t add, uint32_t last, uint3
 #endif
 }
 
-/** Computes at = a + add. Returns whether all addresses are in [first, last] and have no bit of `low` set. */
-inline bool addresses_inside(const uint64_t* a, uint64_t add, uint64_t first, uint64_t last, uint64_t low,
-                             uint64_t* at) {
+/** Computes at = a + add. Returns whether all addresses are within the bounds. */
+inline bool addresses_inside(const uint64_t* a, uint64_t add, const Bounds<uint64_t>& bounds, uint64_t* at) {
+  const uint64_t first = bounds.first, last = bounds.last, low = bounds.low;
 #if defined(FLASHCORE_WIDE_VECTORS)
   using namespace vectors;
   const Longs more = all_longs(add), bits = all_longs(low), from = all_longs(first), to = all_longs(last);
@@ -176,11 +183,13 @@ inline void rows_to_registers(const At& at, uint32_t* const* registers) {
 }
 
 /**
- * Reads rows of 16 bytes at base + addresses[lane] + add into four registers, one of which may hold the addresses.
- * Returns false and does nothing if an address is not a multiple of 16 or a row ends after `end`.
+ * Reads rows of 16 bytes at addresses[lane] + add into four registers, one of which may hold the addresses. Returns
+ * false and does nothing if an address is not a multiple of 16 or a row ends outside of the memory.
  */
-inline bool shared_rows_to_registers(const char* base, uint32_t end, const uint32_t* addresses, uint32_t add,
+inline bool shared_rows_to_registers(const SharedBytes& memory, const uint32_t* addresses, uint32_t add,
                                      uint32_t* const* registers) {
+  const char* const base = memory.base;
+  const uint32_t end = memory.end;
 #if defined(FLASHCORE_WIDE_VECTORS)
   using namespace vectors;
   if (end < 16) return false;
@@ -217,7 +226,7 @@ inline bool shared_rows_to_registers(const char* base, uint32_t end, const uint3
   return true;
 #else
   alignas(64) uint32_t offsets[LANES];
-  if (end < 16 || !offsets_inside(addresses, add, end - 16, 15, offsets)) return false;
+  if (end < 16 || !offsets_inside(addresses, add, {0, end - 16, 15}, offsets)) return false;
   rows_to_registers([&](int lane) { return base + offsets[lane]; }, registers);
   return true;
 #endif

@@ -20,9 +20,9 @@ namespace {
 bool lower_policy(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   if (has(s, "cvt") && s.operands.size() == 2)
-    return bind(l, ins, {8}, {8}, [](Warp&, unsigned, const Word* in, Word* out) { out[0] = in[0]; });
+    return bind(l, ins, {{8}, {8}}, [](Warp&, unsigned, const Word* in, Word* out) { out[0] = in[0]; });
   if (!has(s, "fractional") || s.mods.size() < 3)
-    return bind(l, ins, {8}, {}, [](Warp&, unsigned, const Word*, Word* out) { out[0] = 0; });
+    return bind(l, ins, {{8}, {}}, [](Warp&, unsigned, const Word*, Word* out) { out[0] = 0; });
   const std::string& first = s.mods[1];
   const Word kind = first == "L2::evict_normal"  ? 6
                     : first == "L2::evict_last"  ? 4
@@ -33,8 +33,8 @@ bool lower_policy(Lowering& l, Ins& ins) {
     return policy | static_cast<Word>(std::min(std::max(std::ceil(16 * fraction), 1.0), 16.0) - 1) << 52;
   };
   if (s.operands.size() < 2)
-    return bind(l, ins, {8}, {}, [=](Warp&, unsigned, const Word*, Word* out) { out[0] = of(1); });
-  return bind(l, ins, {8}, {4}, [=](Warp&, unsigned, const Word* in, Word* out) { out[0] = of(as<float>(in[0])); });
+    return bind(l, ins, {{8}, {}}, [=](Warp&, unsigned, const Word*, Word* out) { out[0] = of(1); });
+  return bind(l, ins, {{8}, {4}}, [=](Warp&, unsigned, const Word* in, Word* out) { out[0] = of(as<float>(in[0])); });
 }
 
 }  // namespace

@@ -12,23 +12,27 @@ namespace flashcore::emu::ptx {
 namespace {
 
 /** The addresses of rows of 16 bytes. Lane n gives the address of row n. */
-void rows_of(Warp& w, const Ins* i, unsigned rows, Access access, Pointers& p) {
-  const uint32_t lanes = rows == LANES ? ALL : (1u << rows) - 1;
-  if (i->space != SHARED_SPACE) return resolve({w, i, lanes, 16, access}, p);
+Pointers rows_of(Warp& w, const Ins* i, unsigned rows, Access access) {
+  Pointers p;
+  const WarpAccess by{w, i, rows == LANES ? ALL : (1u << rows) - 1, 16, access};
+  if (i->space != SHARED_SPACE) {
+    resolve(by, p);
+    return p;
+  }
   alignas(64) uint32_t offsets[LANES];
   Counters* const observed = std::exchange(w.block->observed, nullptr);
-  resolve_shared({w, i, lanes, 16, access}, offsets);
+  resolve_shared(by, offsets);
   w.block->observed = observed;
   for (int k = 0; k < LANES; ++k) p.at[k] = w.block->shared + offsets[k];
   if (observed) observed->rows(i, offsets, rows);
+  return p;
 }
 
 /** Operands: options[0] is the number of matrices, [1] is true if they are transposed. */
 const Ins* load_matrices(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const int matrices = i->extra->options[0];
-    Pointers p;
-    rows_of(w, i, static_cast<unsigned>(8 * matrices), Access::Read, p);
+    const Pointers p = rows_of(w, i, static_cast<unsigned>(8 * matrices), Access::Read);
     alignas(64) uint16_t t[4][64];
     for (int n = 0; n < matrices; ++n)
       for (int r = 0; r < 8; ++r) memcpy(&t[n][8 * r], p.at[8 * n + r], 16);
@@ -47,8 +51,7 @@ const Ins* load_matrices(Warp& w, const Ins* i) {
 const Ins* store_matrices(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t) {
     const int matrices = i->extra->options[0];
-    Pointers p;
-    rows_of(w, i, static_cast<unsigned>(8 * matrices), Access::Write, p);
+    const Pointers p = rows_of(w, i, static_cast<unsigned>(8 * matrices), Access::Write);
     for (int n = 0; n < matrices; ++n) {
       alignas(64) uint16_t turned[64];
       const uint16_t* from = w.reg<uint16_t>(i->extra->d[n]);

@@ -55,8 +55,13 @@ struct MatrixLayout {
 };
 
 /** Reads the rows of memory that make up a part of the matrix, as copies of 16 bytes with checked addresses. */
-void read_rows(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first_row, unsigned rows,
-               unsigned first_column, unsigned columns, uint16_t* to) {
+struct MatrixPart {
+  const MatrixLayout& layout;
+  unsigned first_row, rows, first_column, columns;  // columns of 16 bytes
+};
+void read_rows(Warp& w, const Ins* i, const MatrixPart& part, uint16_t* to) {
+  const MatrixLayout& layout = part.layout;
+  const unsigned first_row = part.first_row, rows = part.rows, first_column = part.first_column, columns = part.columns;
   BlockRun& block = *w.block;
   alignas(64) uint32_t offsets[LANES];
   unsigned count = 0, begin = 0;
@@ -143,11 +148,11 @@ void left_of(Warp& w, const Ins* i, uint64_t descriptor, float (*a)[16]) {
   alignas(64) uint16_t bits[16 * 16];
   alignas(64) float t[16 * 16];
   if (!layout.transposed) {
-    read_rows(w, i, layout, first, 16, 0, 2, bits);
+    read_rows(w, i, {layout, first, 16, 0, 2}, bits);
     read_numbers(type, bits, a[0], 16 * 16);
     return;
   }
-  read_rows(w, i, layout, 0, 16, first / 8, 2, bits);
+  read_rows(w, i, {layout, 0, 16, first / 8, 2}, bits);
   read_numbers(type, bits, t, 16 * 16);
   for (int k = 0; k < 16; ++k)
     for (int r = 0; r < 16; ++r) a[r][k] = t[16 * k + r];
@@ -158,12 +163,12 @@ void right_of(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first,
   const auto type = static_cast<Number>(i->extra->options[0]);
   alignas(64) uint16_t bits[16 * 8];
   if (layout.transposed) {
-    read_rows(w, i, layout, 0, 16, first / 8, 1, bits);
+    read_rows(w, i, {layout, 0, 16, first / 8, 1}, bits);
     read_numbers(type, bits, b[0], 16 * 8);
     return;
   }
   alignas(64) float t[16 * 8];
-  read_rows(w, i, layout, first, 8, 0, 2, bits);
+  read_rows(w, i, {layout, first, 8, 0, 2}, bits);
   read_numbers(type, bits, t, 16 * 8);
   for (int n = 0; n < 8; ++n)
     for (int k = 0; k < 16; ++k) b[k][n] = t[16 * n + k];
@@ -176,7 +181,7 @@ void right_of(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first,
  */
 void left_words(Warp& w, const Ins* i, const MatrixLayout& layout, uint32_t (*words)[LANES]) {
   alignas(64) uint16_t bits[16 * 16];
-  read_rows(w, i, layout, w.index % GROUP_WARPS * 16, 16, 0, 2, bits);
+  read_rows(w, i, {layout, w.index % GROUP_WARPS * 16, 16, 0, 2}, bits);
   for (int r = 0; r < 16; ++r)
     for (int piece = 0; piece < 2; ++piece)
       memcpy(&words[r / 8 + 2 * piece][4 * (r % 8)], bits + 16 * r + 8 * piece, 16);
@@ -186,11 +191,11 @@ void left_words(Warp& w, const Ins* i, const MatrixLayout& layout, uint32_t (*wo
 void right_words(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first, uint32_t (*words)[LANES]) {
   alignas(64) uint16_t bits[16 * 8];
   if (layout.transposed) {
-    read_rows(w, i, layout, 0, 16, first / 8, 1, bits);
+    read_rows(w, i, {layout, 0, 16, first / 8, 1}, bits);
     for (int piece = 0; piece < 2; ++piece) transpose8(bits + 64 * piece, reinterpret_cast<uint16_t*>(words[piece]));
     return;
   }
-  read_rows(w, i, layout, first, 8, 0, 2, bits);
+  read_rows(w, i, {layout, first, 8, 0, 2}, bits);
   for (int n = 0; n < 8; ++n)
     for (int piece = 0; piece < 2; ++piece) memcpy(&words[piece][4 * n], bits + 16 * n + 8 * piece, 16);
 }
@@ -217,7 +222,8 @@ class WideProduct {
     RightOperand right;
     right.read(registers);
     const uint32_t* slots = sums.slots(column);
-    return multiply_registers(w_, left_, right, sums.adds() ? slots : nullptr, sums.halves(), slots, sums.halves());
+    return multiply_registers(w_, {left_, right}, {sums.adds() ? slots : nullptr, sums.halves()},
+                              {slots, sums.halves()});
   }
 
  private:
@@ -293,7 +299,7 @@ void left_bytes(Warp& w, const Ins* i, unsigned lane, uint8_t (*a)[ROW_BYTES]) {
   const Extra& x = *i->extra;
   if (!x.options[2]) {
     const MatrixLayout layout(w.reg<uint64_t>(i->a)[lane], false, true);
-    return read_rows(w, i, layout, w.index % GROUP_WARPS * 16, 16, 0, 2, reinterpret_cast<uint16_t*>(a[0]));
+    return read_rows(w, i, {layout, w.index % GROUP_WARPS * 16, 16, 0, 2}, reinterpret_cast<uint16_t*>(a[0]));
   }
   for (size_t n = 0; n < 4; ++n)
     for (unsigned k = 0; k < LANES; ++k)
@@ -385,7 +391,7 @@ const Ins* multiply_other(Warp& w, const Ins* i) {
     alignas(64) uint8_t a[16][ROW_BYTES], b[8][ROW_BYTES];
     left_bytes(w, i, lane, a);
     for (unsigned column = 0; column < sums.columns(); column += 8) {
-      read_rows(w, i, layout, column, 8, 0, 2, reinterpret_cast<uint16_t*>(b[0]));
+      read_rows(w, i, {layout, column, 8, 0, 2}, reinterpret_cast<uint16_t*>(b[0]));
       if (kind == Other::Whole)
         multiply_whole(w, x, sums.slots(column), m, sums.adds(), a, b);
       else if (kind == Other::Tf32)
@@ -433,8 +439,11 @@ const Ins* wait_for_products(Warp& w, const Ins* i) {
 const Ins* no_effect_here(Warp&, const Ins* i) { return i + 1; }
 
 /** Chooses the handler and its options for the types. Returns false if no handler fits. */
-bool choose_types(Ins& ins, Extra& extra, const std::string& depth, const std::string& d, const std::string& a,
-                  const std::string& b) {
+struct ProductTypes {
+  const std::string &d, &a, &b;
+};
+bool choose_types(Ins& ins, Extra& extra, const std::string& depth, const ProductTypes& types) {
+  const std::string &d = types.d, &a = types.a, &b = types.b;
   const auto is_fp8 = [](const std::string& type) { return type == "e4m3" || type == "e5m2"; };
   const auto is_byte = [](const std::string& type) { return type == "s8" || type == "u8"; };
   ins.fn = multiply_other;
@@ -471,7 +480,7 @@ bool lower_product(Lowering& l, Ins& ins) {
   const int columns = atoi(shape.c_str() + n_at + 1);
   if (columns < 8 || columns > 256 || columns % 8) return false;
   Extra& extra = l.extra(ins);
-  if (!choose_types(ins, extra, shape.substr(k_at), d, s.mods[5], s.mods[6])) return false;
+  if (!choose_types(ins, extra, shape.substr(k_at), {d, s.mods[5], s.mods[6]})) return false;
   const bool plain = ins.fn == multiply_async, whole = d == "s32";
   if (s.operands.size() < (whole ? 4u : 6u) || (saturates && !whole)) return false;
   extra.what = "wgmma.mma_async";

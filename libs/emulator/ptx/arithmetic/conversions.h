@@ -129,7 +129,7 @@ const Ins* pair_to_float32(Warp& w, const Ins* i) {
 }
 const Ins* float32_to_half(Warp& w, const Ins* i) {
   const float* a = w.reg<float>(i->a);
-  write_halves(w, i->d, w.active(i), LANES, [=](int k) { return a[k]; });
+  write_halves(w, i, LANES, [=](int k) { return a[k]; });
   return i + 1;
 }
 /** d = {a in the upper half, b in the lower}. */

@@ -14,17 +14,18 @@ namespace {
 
 /** Computes an operation on 16-bit floats in float and rounds once at the end. */
 template <class F>
-void write_halves(Warp& w, uint32_t slot, uint32_t m, int count, F value) {
+void write_halves(Warp& w, const Ins* i, int count, F value) {
   alignas(64) float t[2 * LANES];
   alignas(64) uint16_t h[2 * LANES];
 #pragma GCC ivdep
   for (int k = 0; k < count; ++k) t[k] = value(k);
   halves_of(t, h, count);
   if (count == LANES)
-    write_lanes<uint16_t>(w, slot, m, [&](int k) { return h[k]; });
+    write_lanes<uint16_t>(w, i->d, w.active(i), [&](int k) { return h[k]; });
   else
-    write_lanes<uint32_t>(
-        w, slot, m, [&](int k) { return static_cast<uint32_t>(h[2 * k]) | static_cast<uint32_t>(h[2 * k + 1]) << 16; });
+    write_lanes<uint32_t>(w, i->d, w.active(i), [&](int k) {
+      return static_cast<uint32_t>(h[2 * k]) | static_cast<uint32_t>(h[2 * k + 1]) << 16;
+    });
 }
 
 struct Half {

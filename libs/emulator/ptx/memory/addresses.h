@@ -129,8 +129,8 @@ void resolve_global(const WarpAccess& by, Pointers& p) {
   BlockRun& block = *w.block;
   BlockRun::Range& range = block.ranges[i->cache];
   const bool simple = m == ALL && i->wide_address && range.end >= range.base + bytes &&
-                      addresses_inside(w.reg<uint64_t>(i->a), static_cast<uint64_t>(i->imm), range.base,
-                                       range.end - bytes, bytes - 1, address);
+                      addresses_inside(w.reg<uint64_t>(i->a), static_cast<uint64_t>(i->imm),
+                                       {range.base, range.end - bytes, bytes - 1}, address);
   if (__builtin_expect(!simple, 0)) {
     for (unsigned k = 0; k < LANES; ++k) address[k] = address_of(w, i, k);
     if (m != ALL) {
@@ -191,8 +191,9 @@ void resolve_generic(const WarpAccess& by, Pointers& p) {
 void resolve_shared(const WarpAccess& by, uint32_t* offsets) {
   const auto& [w, i, m, bytes, access] = by;
   const uint32_t end = w.block->shared_bytes, last = end - bytes;
-  const bool simple = m == ALL && !i->wide_address && end >= bytes &&
-                      offsets_inside(w.reg<uint32_t>(i->a), static_cast<uint32_t>(i->imm), last, bytes - 1, offsets);
+  const bool simple =
+      m == ALL && !i->wide_address && end >= bytes &&
+      offsets_inside(w.reg<uint32_t>(i->a), static_cast<uint32_t>(i->imm), {0, last, bytes - 1}, offsets);
   if (__builtin_expect(!simple, 0)) {
     for (unsigned k = 0; k < LANES; ++k) offsets[k] = static_cast<uint32_t>(address_of(w, i, k));
     const uint32_t first = offsets[__builtin_ctz(m)];
@@ -205,7 +206,7 @@ void resolve_shared(const WarpAccess& by, uint32_t* offsets) {
     if (w.faulty) shared_fault({{w, i, first_of(w.faulty)}, bytes, access}, offsets[first_of(w.faulty)]);
   }
   if (__builtin_expect(w.block->shadow != nullptr, 0)) w.block->shadow->access(by, offsets);
-  if (__builtin_expect(w.block->observed != nullptr, 0)) w.block->observed->shared(i, m, bytes, access, offsets);
+  if (__builtin_expect(w.block->observed != nullptr, 0)) w.block->observed->shared(i, m, bytes, offsets);
 }
 
 char* resolve_one(const LaneAccess& by, uint64_t address, unsigned alignment) {

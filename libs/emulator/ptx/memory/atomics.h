@@ -76,7 +76,8 @@ using HalfPair = Sixteens<float_to_half, half_to_float, uint32_t>;
 using BfloatPair = Sixteens<float_to_bfloat16, bfloat16_to_float, uint32_t>;
 /** Combines the value in memory with b (and c), and returns the old value. */
 template <class T, class Bits>
-Bits combine_at(Atomic op, char* place, Bits b, Bits c, bool& changed) {
+Bits combine_at(Atomic op, char* place, const std::pair<Bits, Bits>& operands, bool& changed) {
+  const auto& [b, c] = operands;
   auto* at = reinterpret_cast<Bits*>(place);
   Bits found = __atomic_load_n(at, __ATOMIC_RELAXED), wanted;
   do {
@@ -105,7 +106,7 @@ const Ins* atomic(Warp& w, const Ins* i) {
   bool changed = false;
   for (int k = 0; k < LANES; ++k) {
     if (!(m >> k & 1)) continue;
-    old[k] = combine_at<T, Bits>(op, p.at[k], b[k], c[k], changed);
+    old[k] = combine_at<T, Bits>(op, p.at[k], {b[k], c[k]}, changed);
   }
   if (!changed) {
     w.looked = true;
@@ -143,7 +144,7 @@ const Ins* atomic_vector(Warp& w, const Ins* i) {
     const Bits* b = w.reg<Bits>(x.b[n]);
     alignas(64) Bits old[LANES] = {};
     for (int k = 0; k < LANES; ++k)
-      if (m >> k & 1) old[k] = combine_at<T, Bits>(op, p.at[k] + n * sizeof(Bits), b[k], b[k], changed);
+      if (m >> k & 1) old[k] = combine_at<T, Bits>(op, p.at[k] + n * sizeof(Bits), {b[k], b[k]}, changed);
     if (!x.d.empty()) write_lanes<Bits>(w, x.d[n], m, [&](int k) { return old[k]; });
   }
   if (!changed) {

@@ -88,7 +88,7 @@ const Ins* load_shared(Warp& w, const Ins* i) {
     write_lanes<R>(w, i->d, m, [&](int k) { return static_cast<R>(t[k]); });
   } else {
     if constexpr (sizeof(T) == 4 && sizeof(R) == 4)
-      if (m == ALL && words_nearby(base, w.block->shared_bytes, offsets, 0, w.reg<uint32_t>(i->d))) return i + 1;
+      if (m == ALL && words_nearby({base, w.block->shared_bytes}, offsets, 0, w.reg<uint32_t>(i->d))) return i + 1;
     write_lanes<R>(w, i->d, m, [=](int k) { return static_cast<R>(*reinterpret_cast<const T*>(base + offsets[k])); });
   }
   return i + 1;
@@ -100,12 +100,12 @@ inline bool plainly_shared(Warp& w, const Ins* i) {
 }
 
 /** Records the accesses for the race check, and then runs the plain handler. */
-__attribute__((noinline)) const Ins* noted_first(Warp& w, const Ins* i, unsigned bytes, Access access, Handler plain) {
-  BlockRun& block = *w.block;
+__attribute__((noinline)) const Ins* noted_first(const WarpAccess& by, Handler plain) {
+  BlockRun& block = *by.w.block;
   alignas(64) uint32_t offsets[LANES];
-  resolve_shared({w, i, ALL, bytes, access}, offsets);
+  resolve_shared(by, offsets);
   Shadow* const shadow = std::exchange(block.shadow, nullptr);
-  const Ins* const next = plain(w, i);  // it cannot fault: all addresses are checked
+  const Ins* const next = plain(by.w, by.i);  // it cannot fault: all addresses are checked
   block.shadow = shadow;
   return next;
 }
@@ -128,9 +128,9 @@ __attribute__((noinline)) const Ins* load_shared_eights(Warp& w, const Ins* i) {
 
 /** Loads words that are close together as one block, and selects them from it. */
 const Ins* load_shared_words(Warp& w, const Ins* i) {
-  if (is_watched(w, i)) return noted_first(w, i, 4, Access::Read, load_shared_words);
+  if (is_watched(w, i)) return noted_first({w, i, ALL, 4, Access::Read}, load_shared_words);
   const BlockRun& block = *w.block;
-  if (plainly_shared(w, i) && words_nearby(block.shared, block.shared_bytes, w.reg<uint32_t>(i->a),
+  if (plainly_shared(w, i) && words_nearby({block.shared, block.shared_bytes}, w.reg<uint32_t>(i->a),
                                            static_cast<uint32_t>(i->imm), w.reg<uint32_t>(i->d)))
     return i + 1;
   return load_shared_eights(w, i);
@@ -138,7 +138,7 @@ const Ins* load_shared_words(Warp& w, const Ins* i) {
 
 /** 16 bytes per lane. */
 const Ins* load_shared_words4(Warp& w, const Ins* i) {
-  if (is_watched(w, i)) return noted_first(w, i, 16, Access::Read, load_shared_words4);
+  if (is_watched(w, i)) return noted_first({w, i, ALL, 16, Access::Read}, load_shared_words4);
   const uint32_t m = w.active(i);
   if (!m) return i + 1;
   const char* const base = w.block->shared;
@@ -146,7 +146,8 @@ const Ins* load_shared_words4(Warp& w, const Ins* i) {
   if (plainly_shared(w, i) && std::find(slots.begin(), slots.end(), NO_SLOT) == slots.end()) {
     uint32_t* const to[] = {w.reg<uint32_t>(slots[0]), w.reg<uint32_t>(slots[1]), w.reg<uint32_t>(slots[2]),
                             w.reg<uint32_t>(slots[3])};
-    if (shared_rows_to_registers(base, w.block->shared_bytes, w.reg<uint32_t>(i->a), static_cast<uint32_t>(i->imm), to))
+    if (shared_rows_to_registers({base, w.block->shared_bytes}, w.reg<uint32_t>(i->a), static_cast<uint32_t>(i->imm),
+                                 to))
       return i + 1;
   }
   alignas(64) uint32_t offsets[LANES];
@@ -186,7 +187,7 @@ const Ins* store(Warp& w, const Ins* i) {
 
 /** Copies the words if those of every eight lanes are adjacent. */
 const Ins* store_shared_words(Warp& w, const Ins* i) {
-  if (is_watched(w, i)) return noted_first(w, i, 4, Access::Write, store_shared_words);
+  if (is_watched(w, i)) return noted_first({w, i, ALL, 4, Access::Write}, store_shared_words);
   const BlockRun& block = *w.block;
   const uint32_t* at = w.reg<uint32_t>(i->a);
   const auto add = static_cast<uint32_t>(i->imm);

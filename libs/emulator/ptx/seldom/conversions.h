@@ -40,13 +40,13 @@ bool lower_pair_conversion(Lowering& l, Ins& ins) {
                                                                     << width;
   };
   if (from == "f32")  // the first operand goes to the upper half
-    return bind(l, ins, {bytes}, {4, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
+    return bind(l, ins, {{bytes}, {4, 4}}, [=](Warp&, unsigned, const Word* in, Word* out) {
       out[0] = both(number_of(in[1], SINGLE), number_of(in[0], SINGLE));
     });
   const Format* g = format_of(from.substr(0, from.size() - 2));
   if (!g || from.size() < 3 || from.substr(from.size() - 2) != "x2") return false;
   const unsigned part = static_cast<unsigned>(g->bits());
-  return bind(l, ins, {bytes}, {part / 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
+  return bind(l, ins, {{bytes}, {part / 4}}, [=](Warp&, unsigned, const Word* in, Word* out) {
     const Word m = (Word(1) << part) - 1;
     out[0] = both(number_of(in[0] & m, *g), number_of(in[0] >> part & m, *g));
   });
@@ -65,7 +65,7 @@ bool lower_conversion(Lowering& l, Ins& ins) {
       const auto of = [&](Word bits) { return static_cast<Word>(clamped(value_of(bits, word), t)) & m; };
       out[0] = (in[2] << (2 * t.bits) | of(in[0]) << t.bits | of(in[1])) & 0xffffffff;
     };
-    return s.mods.back() == "b32" ? bind(l, ins, {4}, {4, 4, 4}, packed) : bind(l, ins, {4}, {4, 4}, packed);
+    return s.mods.back() == "b32" ? bind(l, ins, {{4}, {4, 4, 4}}, packed) : bind(l, ins, {{4}, {4, 4}}, packed);
   }
   const std::string &to = s.mods[s.mods.size() - 2], &from = s.mods.back();
   if (to.size() > 2 && to.substr(to.size() - 2) == "x2") return lower_pair_conversion(l, ins);
@@ -80,7 +80,7 @@ bool lower_conversion(Lowering& l, Ins& ins) {
     return 1u;
   };
   const bool from_double = g == &DOUBLE;
-  return bind(l, ins, {bytes_of(f)}, {bytes_of(g)}, [=](Warp&, unsigned, const Word* in, Word* out) {
+  return bind(l, ins, {{bytes_of(f)}, {bytes_of(g)}}, [=](Warp&, unsigned, const Word* in, Word* out) {
     if (!g) {
       const Wide value = value_of(in[0], fi);
       if (f)

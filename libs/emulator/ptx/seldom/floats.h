@@ -13,8 +13,8 @@ namespace {
 
 /** Runs one operation with directed rounding. Sets the thread's rounding mode only for that time. */
 template <class T>
-T directed(char op, int mode, T first, T second, T third) {
-  volatile T a = first, b = second, c = third, result = 0;
+T directed(char op, int mode, const std::array<T, 3>& operands) {
+  volatile T a = operands[0], b = operands[1], c = operands[2], result = 0;
   fesetround(mode);
   switch (op) {
     case '+': result = a + b; break;
@@ -52,14 +52,14 @@ bool lower_directed(Lowering& l, Ins& ins) {
   const char op = found->second;
   const bool sat = has(s, "sat");
   const auto each = [=](Warp&, unsigned, const Word* in, Word* out) {
-    T value = op == '1' ? directed<T>('/', mode, T(1), as<T>(in[0]), T(0))
-                        : directed<T>(op, mode, as<T>(in[0]), as<T>(in[1]), as<T>(in[2]));
+    T value = op == '1' ? directed<T>('/', mode, {T(1), as<T>(in[0]), T(0)})
+                        : directed<T>(op, mode, {as<T>(in[0]), as<T>(in[1]), as<T>(in[2])});
     if (sat) value = value > 0 ? (value < 1 ? value : T(1)) : T(0);
     out[0] = bits_of<T>(value);
   };
   constexpr unsigned B = sizeof(T);
-  if (op == '1' || op == 'r') return bind(l, ins, {B}, {B}, each);
-  return op == 'f' ? bind(l, ins, {B}, {B, B, B}, each) : bind(l, ins, {B}, {B, B}, each);
+  if (op == '1' || op == 'r') return bind(l, ins, {{B}, {B}}, each);
+  return op == 'f' ? bind(l, ins, {{B}, {B, B, B}}, each) : bind(l, ins, {{B}, {B, B}}, each);
 }
 
 bool holds(const std::string& test, double a, double b) {
@@ -103,7 +103,8 @@ bool lower_flushed_halves(Lowering& l, Ins& ins) {
       out[0] |= bits << shift;
     }
   };
-  return op == 'f' ? bind(l, ins, {bytes}, {bytes, bytes, bytes}, each) : bind(l, ins, {bytes}, {bytes, bytes}, each);
+  return op == 'f' ? bind(l, ins, {{bytes}, {bytes, bytes, bytes}}, each)
+                   : bind(l, ins, {{bytes}, {bytes, bytes}}, each);
 }
 
 /**
@@ -139,7 +140,7 @@ bool lower_half_choice(Lowering& l, Ins& ins) {
     for (unsigned shift = 0; shift < 8 * bytes; shift += 16)
       out[0] |= choice(in[0] >> shift & 0xffff, in[1] >> shift & 0xffff) << shift;
   };
-  return one ? bind(l, ins, {bytes}, {bytes}, each) : bind(l, ins, {bytes}, {bytes, bytes}, each);
+  return one ? bind(l, ins, {{bytes}, {bytes}}, each) : bind(l, ins, {{bytes}, {bytes, bytes}}, each);
 }
 
 bool holds(const std::string& test, Wide a, Wide b) {
@@ -195,8 +196,8 @@ bool lower_set(Lowering& l, Ins& ins) {
       if (joined(join, found, (in[2] != 0) != negated)) out[0] |= truth << n;
     }
   };
-  return joins ? bind(l, ins, {to_bytes}, {from_bytes, from_bytes, 0}, each)
-               : bind(l, ins, {to_bytes}, {from_bytes, from_bytes}, each);
+  return joins ? bind(l, ins, {{to_bytes}, {from_bytes, from_bytes, 0}}, each)
+               : bind(l, ins, {{to_bytes}, {from_bytes, from_bytes}}, each);
 }
 
 bool lower_floats(Lowering& l, Ins& ins) {
@@ -205,7 +206,7 @@ bool lower_floats(Lowering& l, Ins& ins) {
   const Format* f = format_of(type);
   if (s.op == "testp" && f) {
     const std::string test = s.mods[0];
-    return bind(l, ins, {0}, {static_cast<unsigned>(f->bits()) / 8}, [=](Warp&, unsigned, const Word* in, Word* out) {
+    return bind(l, ins, {{0}, {static_cast<unsigned>(f->bits()) / 8}}, [=](Warp&, unsigned, const Word* in, Word* out) {
       const Word x = in[0] & f->nan(), least = Word(1) << f->mantissa_bits;
       // The hardware counts zero as normal.
       out[0] = test == "finite"       ? x < f->infinity()
@@ -219,13 +220,13 @@ bool lower_floats(Lowering& l, Ins& ins) {
   if (s.op == "set") return lower_set(l, ins);
   if (lower_half_choice(l, ins)) return true;
   if (s.op == "copysign" && type == "f64")
-    return bind(l, ins, {8}, {8, 8}, [](Warp&, unsigned, const Word* in, Word* out) {
+    return bind(l, ins, {{8}, {8, 8}}, [](Warp&, unsigned, const Word* in, Word* out) {
       out[0] = (in[0] & Word(1) << 63) | (in[1] & ~(Word(1) << 63));
     });
   if (s.op == "setp" && (type == "f16" || type == "bf16") && s.mods.size() == (has(s, "ftz") ? 3u : 2u)) {
     const std::string test = s.mods[0];
     const double least = has(s, "ftz") ? 0x1p-14 : 0;
-    return bind(l, ins, {0}, {2, 2}, [=](Warp&, unsigned, const Word* in, Word* out) {
+    return bind(l, ins, {{0}, {2, 2}}, [=](Warp&, unsigned, const Word* in, Word* out) {
       double x[2];
       for (int k = 0; k < 2; ++k) {
         x[k] = number_of(in[k], *f);
@@ -237,7 +238,7 @@ bool lower_floats(Lowering& l, Ins& ins) {
   if (has(s, "ftz") && (type == "f16" || type == "f16x2")) return lower_flushed_halves(l, ins);
   if ((s.op == "min" || s.op == "max") && has(s, "xorsign") && type == "f32") {
     const bool smallest = s.op == "min", keeps_nan = has(s, "NaN");
-    return bind(l, ins, {4}, {4, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
+    return bind(l, ins, {{4}, {4, 4}}, [=](Warp&, unsigned, const Word* in, Word* out) {
       const double a = std::fabs(number_of(in[0], SINGLE)), b = std::fabs(number_of(in[1], SINGLE));
       double x = a != a ? b : (b != b ? a : (smallest ? std::min(a, b) : std::max(a, b)));
       if (x != x || (keeps_nan && (a != a || b != b)))
@@ -248,7 +249,7 @@ bool lower_floats(Lowering& l, Ins& ins) {
   }
   if (type == "f64" && has(s, "approx") && (s.op == "rsqrt" || s.op == "rcp")) {
     const bool root = s.op == "rsqrt";
-    return bind(l, ins, {8}, {8}, [=](Warp&, unsigned, const Word* in, Word* out) {
+    return bind(l, ins, {{8}, {8}}, [=](Warp&, unsigned, const Word* in, Word* out) {
       double x = as<double>(in[0]);
       if (!root && std::fabs(x) < 0x1p-1022) x = std::copysign(0.0, x);
       double y = 1 / (root ? std::sqrt(x) : x);

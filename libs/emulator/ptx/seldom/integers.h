@@ -28,11 +28,15 @@ Word permuted(uint32_t a, uint32_t b, uint32_t c, const std::string& mode) {
   return out;
 }
 
-/** dp2a: c plus two products, each of a half of a and one of the lower (or upper) bytes of b. */
-Word dot2(Word a, Word b, Word c, bool a_signed, bool b_signed, bool upper) {
-  Wide sum = static_cast<Wide>(c);
+/** dp2a of a, b and c: c plus two products, each of a half of a and one of the lower (or upper) bytes of b. */
+struct Dot2 {
+  bool a_signed, b_signed, upper;
+};
+Word dot2(const Dot2& form, const Word* in) {
+  Wide sum = static_cast<Wide>(in[2]);
   for (unsigned n = 0; n < 2; ++n)
-    sum += value_of(a >> (16 * n), {16, a_signed}) * value_of(b >> (8 * (n + (upper ? 2 : 0))), {8, b_signed});
+    sum += value_of(in[0] >> (16 * n), {16, form.a_signed}) *
+           value_of(in[1] >> (8 * (n + (form.upper ? 2 : 0))), {8, form.b_signed});
   return static_cast<Word>(sum);
 }
 
@@ -47,7 +51,7 @@ bool lower_packed_integers(Lowering& l, Ins& ins) {
     if (mod == "s32" && relu) t = {32, true};
   }
   if (!t.bits || s.mods.size() != (relu ? 2u : 1u)) return false;
-  return bind(l, ins, {4}, {4, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
+  return bind(l, ins, {{4}, {4, 4}}, [=](Warp&, unsigned, const Word* in, Word* out) {
     for (unsigned shift = 0; shift < 32; shift += t.bits) {
       const Wide a = value_of(in[0] >> shift, t), b = value_of(in[1] >> shift, t);
       Wide x = adds ? a + b : (smallest ? std::min(a, b) : std::max(a, b));
@@ -65,7 +69,7 @@ bool lower_differences(Lowering& l, Ins& ins) {
   const unsigned bits = s.op == "vabsdiff4" ? 8 : 16;
   if (s.mods.size() != (adds ? 4u : 3u)) return false;
   const IntegerType a{bits, s.mods[1] == "s32"}, b{bits, s.mods[2] == "s32"};
-  return bind(l, ins, {4}, {4, 4, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
+  return bind(l, ins, {{4}, {4, 4, 4}}, [=](Warp&, unsigned, const Word* in, Word* out) {
     if (adds) out[0] = in[2];
     for (unsigned shift = 0; shift < 32; shift += bits) {
       const Wide apart = value_of(in[0] >> shift, a) - value_of(in[1] >> shift, b);
@@ -93,7 +97,7 @@ bool lower_tested_logic(Lowering& l, Ins& ins) {
   if (s.op != "lop3" || s.mods.size() != 2 || s.operands[0].kind != OperandKind::Vector) return false;
   const bool both = s.mods[0] == "and", negated = s.operands[5].negated;
   if (!both && s.mods[0] != "or") return false;
-  return bind(l, ins, {4, 0}, {4, 4, 4, 4, 0}, [=](Warp&, unsigned, const Word* in, Word* out) {
+  return bind(l, ins, {{4, 0}, {4, 4, 4, 4, 0}}, [=](Warp&, unsigned, const Word* in, Word* out) {
     for (unsigned bit = 0; bit < 32; ++bit) {
       const Word row = (in[0] >> bit & 1) << 2 | (in[1] >> bit & 1) << 1 | (in[2] >> bit & 1);
       out[0] |= (in[3] >> row & 1) << bit;
@@ -113,7 +117,7 @@ bool lower_space_test(Lowering& l, Ins& ins) {
     return false;
   const uint64_t window = shared ? SHARED_WINDOW : (space == "local" ? LOCAL_WINDOW : PARAMETER_WINDOW);
   const bool global = space == "global", constant = space == "const";
-  return bind(l, ins, {0}, {8}, [=](Warp&, unsigned, const Word* in, Word* out) {
+  return bind(l, ins, {{0}, {8}}, [=](Warp&, unsigned, const Word* in, Word* out) {
     out[0] = !constant && (in[0] & WINDOW_MASK) == (global ? 0 : window);
   });
 }
@@ -124,20 +128,20 @@ bool lower_integers(Lowering& l, Ins& ins) {
       lower_differences(l, ins))
     return true;
   if (s.op == "fns")
-    return bind(l, ins, {4}, {4, 4, 4}, [](Warp&, unsigned, const Word* in, Word* out) {
+    return bind(l, ins, {{4}, {4, 4, 4}}, [](Warp&, unsigned, const Word* in, Word* out) {
       out[0] = nth_set_bit(static_cast<uint32_t>(in[0]), static_cast<uint32_t>(in[1]), static_cast<int32_t>(in[2]));
     });
   const IntegerType t = integer_type(s.mods.back());
   const unsigned bytes = t.bits / 8;
   if (s.op == "bfind" && has(s, "shiftamt"))
-    return bind(l, ins, {4}, {bytes}, [=](Warp&, unsigned, const Word* in, Word* out) {
+    return bind(l, ins, {{4}, {bytes}}, [=](Warp&, unsigned, const Word* in, Word* out) {
       Wide value = value_of(in[0], t);
       if (value < 0) value = ~value;
       out[0] = value ? t.bits - 64 + static_cast<Word>(__builtin_clzll(static_cast<Word>(value))) : ~Word(0);
     });
   const bool adds = s.op == "add", subtracts = s.op == "sub";
   if ((adds || subtracts) && has(s, "sat") && t.bits == 32)
-    return bind(l, ins, {4}, {4, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
+    return bind(l, ins, {{4}, {4, 4}}, [=](Warp&, unsigned, const Word* in, Word* out) {
       const Wide a = value_of(in[0], t), b = value_of(in[1], t);
       out[0] = static_cast<Word>(clamped(adds ? a + b : a - b, t));
     });
@@ -162,8 +166,8 @@ bool lower_integers(Lowering& l, Ins& ins) {
       out[0] = static_cast<Word>(sum) & m;
       if (sets) w.carry = (w.carry & ~(1u << lane)) | (sum >> t.bits & 1 ? 1u << lane : 0);
     };
-    return multiplies ? bind(l, ins, {bytes}, {bytes, bytes, bytes}, carrying)
-                      : bind(l, ins, {bytes}, {bytes, bytes}, carrying);
+    return multiplies ? bind(l, ins, {{bytes}, {bytes, bytes, bytes}}, carrying)
+                      : bind(l, ins, {{bytes}, {bytes, bytes}}, carrying);
   }
   if (s.op == "mul24" || s.op == "mad24") {
     const bool upper = has(s, "hi"), accumulates = s.op == "mad24";
@@ -171,34 +175,32 @@ bool lower_integers(Lowering& l, Ins& ins) {
       const Wide whole = low24(in[0], t.is_signed) * low24(in[1], t.is_signed);
       out[0] = static_cast<Word>(upper ? whole >> 16 : whole) + (accumulates ? in[2] : 0);
     };
-    return accumulates ? bind(l, ins, {4}, {4, 4, 4}, product) : bind(l, ins, {4}, {4, 4}, product);
+    return accumulates ? bind(l, ins, {{4}, {4, 4, 4}}, product) : bind(l, ins, {{4}, {4, 4}}, product);
   }
   if (s.op == "mad" && has(s, "hi") && has(s, "sat") && t.bits == 32)
-    return bind(l, ins, {4}, {4, 4, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
+    return bind(l, ins, {{4}, {4, 4, 4}}, [=](Warp&, unsigned, const Word* in, Word* out) {
       const Wide product = value_of(in[0], t) * value_of(in[1], t);
       out[0] = static_cast<Word>(clamped((product >> 32) + value_of(in[2], t), t));
     });
   if (s.op == "dp2a" && s.mods.size() == 3) {
-    const bool a_signed = s.mods[1] == "s32", b_signed = s.mods[2] == "s32", upper = s.mods[0] == "hi";
-    return bind(l, ins, {4}, {4, 4, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
-      out[0] = dot2(in[0], in[1], in[2], a_signed, b_signed, upper);
-    });
+    const Dot2 form{s.mods[1] == "s32", s.mods[2] == "s32", s.mods[0] == "hi"};
+    return bind(l, ins, {{4}, {4, 4, 4}}, [=](Warp&, unsigned, const Word* in, Word* out) { out[0] = dot2(form, in); });
   }
   if (s.op == "prmt" && s.mods.size() == 2) {
     const std::string mode = s.mods[1];
-    return bind(l, ins, {4}, {4, 4, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
+    return bind(l, ins, {{4}, {4, 4, 4}}, [=](Warp&, unsigned, const Word* in, Word* out) {
       out[0] = permuted(static_cast<uint32_t>(in[0]), static_cast<uint32_t>(in[1]), static_cast<uint32_t>(in[2]), mode);
     });
   }
   const bool wraps = has(s, "wrap");
   if (s.op == "bmsk")
-    return bind(l, ins, {4}, {4, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
+    return bind(l, ins, {{4}, {4, 4}}, [=](Warp&, unsigned, const Word* in, Word* out) {
       const Word at = wraps ? in[0] & 31 : std::min<Word>(in[0], 32),
                  count = wraps ? in[1] & 31 : std::min<Word>(in[1], 32);
       out[0] = ((Word(1) << count) - 1) << at;
     });
   if (s.op == "szext")
-    return bind(l, ins, {4}, {4, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
+    return bind(l, ins, {{4}, {4, 4}}, [=](Warp&, unsigned, const Word* in, Word* out) {
       const Word count = wraps ? in[1] & 31 : in[1];
       out[0] = count >= 32 ? in[0]
                : count     ? static_cast<Word>(value_of(in[0], {static_cast<unsigned>(count), t.is_signed}))
@@ -207,7 +209,7 @@ bool lower_integers(Lowering& l, Ins& ins) {
   if (s.op == "slct" && s.mods.size() >= 2) {
     const unsigned width = static_cast<unsigned>(atoi(s.mods[s.mods.size() - 2].c_str() + 1)) / 8;
     const bool by_float = s.mods.back() == "f32", flush = has(s, "ftz");
-    return bind(l, ins, {width}, {width, width, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
+    return bind(l, ins, {{width}, {width, width, 4}}, [=](Warp&, unsigned, const Word* in, Word* out) {
       const double chooser = number_of(in[2], SINGLE);
       const bool first = by_float ? chooser >= 0 || (flush && chooser > -0x1p-126) : !(in[2] >> 31 & 1);
       out[0] = first ? in[0] : in[1];

@@ -18,8 +18,13 @@ Word read_lane(Warp& w, uint32_t slot, unsigned bytes, unsigned lane) {
     default: return w.reg<uint64_t>(slot)[lane];
   }
 }
-void write_lane(Warp& w, uint32_t slot, unsigned bytes, unsigned lane, Word value) {
-  switch (bytes) {
+struct Destination {
+  uint32_t slot;
+  unsigned bytes;
+};
+void write_lane(Warp& w, const Destination& to, unsigned lane, Word value) {
+  const uint32_t slot = to.slot;
+  switch (to.bytes) {
     case 0: return write_pred(w, slot, 1u << lane, value ? ALL : 0);
     case 2: w.reg<uint16_t>(slot)[lane] = static_cast<uint16_t>(value); break;
     case 4: w.reg<uint32_t>(slot)[lane] = static_cast<uint32_t>(value); break;
@@ -37,19 +42,25 @@ const Ins* lane_by_lane(Warp& w, const Ins* i) {
     Word in[MOST_OPERANDS] = {}, out[2] = {};
     for (size_t n = 0; n < x.a.size(); ++n) in[n] = read_lane(w, x.a[n], x.a_bytes[n], lane);
     x.each_lane(w, lane, in, out);
-    for (size_t n = 0; n < x.d.size(); ++n) write_lane(w, x.d[n], x.d_bytes[n], lane, out[n]);
+    for (size_t n = 0; n < x.d.size(); ++n) write_lane(w, {x.d[n], x.d_bytes[n]}, lane, out[n]);
   }
   return i + 1;
 }
 
 using EachLane = void (*)(Warp&, unsigned, const Word*, Word*);
 
+/** The bytes of an instruction's results and operands. */
+struct Widths {
+  std::initializer_list<unsigned> d, a;
+};
+
 /**
  * Takes operands of this many bytes. A 1-byte operand may be in a register of any width. A 0-byte operand is a
  * predicate, whose negation (!) the caller must handle.
  */
 template <class Each>
-bool bind(Lowering& l, Ins& ins, std::initializer_list<unsigned> d, std::initializer_list<unsigned> a, Each each) {
+bool bind(Lowering& l, Ins& ins, const Widths& widths, Each each) {
+  const auto& [d, a] = widths;
   const Statement& s = l.statement();
   Extra& extra = l.extra(ins);
   if (s.operands.size() < 1 + a.size()) return false;

@@ -21,8 +21,8 @@ const Ins* mma(Warp& w, const Ins* i) {
     if (DEPTH == 16 && m == ALL && type == Number::Half) {
       const OperandRegisters at(w, x.a.data(), x.b.data());
       RecentOperands& recent = *w.block->recent;
-      if (multiply_registers(w, recent.left.of(at.left, x.a[0]), recent.right.of(at.right, x.b[0]), x.c.data(),
-                             x.options[2], x.d.data(), x.options[3]))
+      if (multiply_registers(w, {recent.left.of(at.left, x.a[0]), recent.right.of(at.right, x.b[0])},
+                             {x.c.data(), x.options[2] != 0}, {x.d.data(), x.options[3] != 0}))
         return;
     }
 #endif
@@ -224,16 +224,18 @@ unsigned bits_of_number(const std::string& type) {
 /**
  * True if each operand of mma has as many registers as its shape and type need. Registers have 4 bytes, or 8 for f64.
  */
-bool fits_shape(const Extra& x, const std::string& shape, const std::string& d, const std::string& a,
-                const std::string& b, const std::string& c) {
+struct MmaTypes {
+  const std::string &d, &a, &b, &c;
+};
+bool fits_shape(const Extra& x, const std::string& shape, const MmaTypes& types) {
   unsigned rows = 0, columns = 0, depth = 0;
   if (sscanf(shape.c_str(), "m%un%uk%u", &rows, &columns, &depth) != 3 || columns != 8) return false;
   const auto registers = [](unsigned numbers, const std::string& type) -> size_t {
     return numbers * bits_of_number(type) / (LANES * (type == "f64" ? 64u : 32u));
   };
-  return rows <= 16 && depth <= 256 && x.d.size() == registers(rows * columns, d) &&
-         x.a.size() == registers(rows * depth, a) && x.b.size() == registers(columns * depth, b) &&
-         x.c.size() == registers(rows * columns, c);
+  return rows <= 16 && depth <= 256 && x.d.size() == registers(rows * columns, types.d) &&
+         x.a.size() == registers(rows * depth, types.a) && x.b.size() == registers(columns * depth, types.b) &&
+         x.c.size() == registers(rows * columns, types.c);
 }
 
 bool lower_mma(Lowering& l, Ins& ins) {
@@ -255,7 +257,7 @@ bool lower_mma(Lowering& l, Ins& ins) {
   slots_of(l, s.operands[1], bytes, extra.a);
   slots_of(l, s.operands[2], bytes, extra.b);
   slots_of(l, s.operands[3], bytes, extra.c);
-  if (!fits_shape(extra, shape, d, a, b, c)) return false;
+  if (!fits_shape(extra, shape, {d, a, b, c})) return false;
   if (a == b && (a == "f16" || a == "bf16") && (d == "f32" || d == "f16") && (c == "f32" || c == "f16")) {
     extra.options[1] = a == "bf16";
     extra.options[2] = c == "f16";

@@ -192,24 +192,31 @@ inline void left_in(Warp& w, Number type, const uint32_t* slots, int depth, floa
 }
 
 #if defined(FLASHCORE_WIDE_VECTORS)
+/** The registers of a warp's C or D [16][8]. Without slots, its values are 0. */
+struct SumRegisters {
+  const uint32_t* slots;
+  bool halves;
+};
+
 /**
- * d[16][8] = a * b + c in registers, for a whole warp. half_c and half_d: C and D have halves. Without c the sums start
- * at zero. Returns false and changes nothing if the vectors cannot compute this product.
+ * d[16][8] = a * b + c in registers, for a whole warp; the factors are a and b. Returns false and changes nothing if
+ * the vectors cannot compute this product.
  */
-bool multiply_registers(Warp& w, const LeftOperand& left, const RightOperand& right, const uint32_t* c, bool half_c,
-                        const uint32_t* d, bool half_d) {
+bool multiply_registers(Warp& w, const std::pair<const LeftOperand&, const RightOperand&>& factors,
+                        const SumRegisters& from, const SumRegisters& to) {
+  const uint32_t *const c = from.slots, *const d = to.slots;
   vectors::Floats sums[8] = {};
   if (!c) {
     // Without c the sums start at zero.
-  } else if (half_c) {
+  } else if (from.halves) {
     const uint32_t* registers[] = {w.reg<uint32_t>(c[0]), w.reg<uint32_t>(c[1])};
     read_half_sums(registers, sums);
   } else {
     const float* registers[] = {w.reg<float>(c[0]), w.reg<float>(c[1]), w.reg<float>(c[2]), w.reg<float>(c[3])};
     read_sums(registers, sums);
   }
-  if (!multiply_halves(left, right, sums)) return false;
-  if (half_d) {
+  if (!multiply_halves(factors.first, factors.second, sums)) return false;
+  if (to.halves) {
     uint32_t* registers[] = {w.reg<uint32_t>(d[0]), w.reg<uint32_t>(d[1])};
     write_half_sums(registers, sums);
   } else {

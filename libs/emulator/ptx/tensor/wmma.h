@@ -67,8 +67,9 @@ struct Memory {
   uint32_t offset = 0;  // in shared memory
 };
 
-/** A matrix of `lines` lines of this many bytes, at the address that lane 0 gives. Checks all lines. */
-Memory matrix_at(Warp& w, const Ins* i, uint32_t m, int lines, unsigned bytes, unsigned element, Access access) {
+/** A matrix of `lines` lines, each of the access's bytes, at the address that lane 0 gives. Checks all lines. */
+Memory matrix_at(const WarpAccess& by, int lines, unsigned element) {
+  const auto& [w, i, m, bytes, access] = by;
   const auto lane = static_cast<unsigned>(__builtin_ctz(m));
   const uint64_t address = i->wide_address ? w.reg<uint64_t>(i->a)[lane] + static_cast<uint64_t>(i->imm)
                                            : w.reg<uint32_t>(i->a)[lane] + static_cast<uint32_t>(i->imm);
@@ -110,8 +111,8 @@ const Ins* wmma_load_operand(Warp& w, const Ins* i) {
     const Shape shape{x.options[0], x.options[1]};
     const bool is_left = x.options[2] != 0, along_depth = x.options[3] != 0;
     const int outer = is_left ? shape.rows : shape.columns;
-    const Memory memory = along_depth ? matrix_at(w, i, m, outer, 32, 2, Access::Read)
-                                      : matrix_at(w, i, m, 16, static_cast<unsigned>(2 * outer), 2, Access::Read);
+    const Memory memory = along_depth ? matrix_at({w, i, m, 32, Access::Read}, outer, 2)
+                                      : matrix_at({w, i, m, static_cast<unsigned>(2 * outer), Access::Read}, 16, 2);
     const int distinct = outer / 8 * 2;
     for (int reg = 0; reg < x.options[4]; ++reg) {
       if (x.d[reg] == NO_SLOT) continue;
@@ -153,8 +154,8 @@ const Ins* wmma_accumulator(Warp& w, const Ins* i) {
     const bool by_columns = x.options[3] != 0, half = x.options[4] != 0, stores = x.options[5] != 0;
     const unsigned element = half ? 2 : 4;
     const int lines = by_columns ? shape.columns : shape.rows, width = by_columns ? shape.rows : shape.columns;
-    const Memory memory = matrix_at(w, i, m, lines, static_cast<unsigned>(width) * element, element,
-                                    stores ? Access::Write : Access::Read);
+    const Memory memory = matrix_at(
+        {w, i, m, static_cast<unsigned>(width) * element, stores ? Access::Write : Access::Read}, lines, element);
     // Floats in row order: two registers hold the even and the odd columns of an 8 x 8 block.
     const bool blocks = !half && !by_columns;
     for (int number = 0; number < x.options[2] && blocks; number += 2) {
@@ -190,7 +191,7 @@ const Ins* wmma_accumulator(Warp& w, const Ins* i) {
           const Element at = element_of(shape, number, lane);
           offsets[lane] = memory.offset + static_cast<uint32_t>(at.row * memory.stride + at.column * 4);
         }
-        w.block->observed->shared(i, ALL, 8, stores ? Access::Write : Access::Read, offsets);
+        w.block->observed->shared(i, ALL, 8, offsets);
       }
   });
 }
@@ -217,8 +218,8 @@ const Ins* wmma_multiply(Warp& w, const Ins* i) {
         if (vectors) {
           RightOperand right;
           right.read(OperandRegisters(w, x.a.data(), x.b.data() + column / 8 * 2).right);
-          if (multiply_registers(w, left, right, x.c.data() + (half_c ? at / 2 : at), half_c,
-                                 x.d.data() + (half_d ? at / 2 : at), half_d))
+          if (multiply_registers(w, {left, right}, {x.c.data() + (half_c ? at / 2 : at), half_c},
+                                 {x.d.data() + (half_d ? at / 2 : at), half_d}))
             continue;
         }
 #endif
