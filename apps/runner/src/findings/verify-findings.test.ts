@@ -101,7 +101,7 @@ test('the hint of a wrong result names parts of attention only if the problem is
   expect(remedyOf(false)).toContain('whole rows to what is computed once a row');
 });
 
-test('a case of few rows is not said to have an error over more', () => {
+test('the error of a case with few rows is given over as many rows as it has', () => {
   const message = (outputDims: bigint[]): string => {
     const figures = { mismatches: 0, nanCount: 0, infCount: 0, unwrittenCount: 0, elements: 8n, maxAbsError: 0.5 };
     const rounding = { ratio: 217, limit: 2 };

@@ -31,7 +31,7 @@ const probe = (shape: string, inputs: string): CaseResult =>
 const text = (cases: string, probes: CaseResult[] = []): string | undefined =>
   whatFails(PROBLEM, { cases: results(cases), probes })?.text;
 
-test('what all failing shapes share and no passing one has is said, whatever the axis or attribute', () => {
+test('the text names what all failing shapes have in common and no passing shape has, for any axis or attribute', () => {
   expect([
     text('1x8x512x64 !1x8x512x64c !2x8x512x64c 1x4x128x64'),
     text('1x8x512x64 !1x8x512x64c 1x4x128x64'),

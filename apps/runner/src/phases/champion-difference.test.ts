@@ -52,7 +52,7 @@ test('renamed entries and new indentation do not count as changes of a copy', ()
   expect(changed.warning).toBeUndefined();
 });
 
-test('cycles are a ratio in their unit too, and the ones of the emulator are left out', () => {
+test('cycles are shown as a ratio too; those of the emulator are left out', () => {
   const figures = (simulated: boolean) => {
     const shapes = [{ shape: parseShape('1x4x128x64'), cycles: { ratio: 1.948, low: 1.9, high: 2 }, simulated }];
     const comparison = create(ComparisonResultSchema, { shapes });

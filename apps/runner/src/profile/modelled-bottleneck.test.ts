@@ -42,7 +42,7 @@ test('a launch that fills half of the multiprocessors keeps them busy twice as l
   expect(told({ instructions: 300 }, {}, { filled: 0.5 })).toMatch(/^instruction issue: .* take 1.3 times as long/);
 });
 
-test('units that take about the same time are called so, and no line is named that makes little', () => {
+test('if two units take about the same time, the text says so; lines with a small share are not named', () => {
   const lines = Object.fromEntries(Array.from({ length: 20 }, (_, line) => [`k.cu:${line + 1}`, { instructions: 25 }]));
   expect(told({ instructions: 500 }, lines)).toBe(
     'instruction issue: its 500 warp instructions of PTX take about as long as moving every tensor through device memory',
@@ -54,7 +54,7 @@ test('lines that make about the same are named together', () => {
   expect(told({ instructions: 1000 }, lines)).toMatch(/; lines 61 and 70 of k\.cu make 35 % each$/);
 });
 
-test('nothing is said without counts, nor if wavefronts that are not those of a GPU decide', () => {
+test('there is no text without counts, or if wavefronts that differ from those of a GPU decide', () => {
   expect(told({}, {}, { computed: { ...COMPUTED, bytes: 0 } })).toBeUndefined();
   expect(told({ instructions: 1000, shared_load_wavefronts: 9000 }, {}, { countsShared: false })).toBeUndefined();
 });

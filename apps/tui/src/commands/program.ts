@@ -90,7 +90,7 @@ function visibleGlobalOptions(command: Command): Option[] {
   );
 }
 
-/** A message about an unknown command, with the command that other tools call so, or the most similar ones. */
+/** A message about an unknown command, with our name for it if other tools have it, or the most similar commands. */
 function unknownCommand(name: string, program: Command): string {
   const habit = program.commands.find((known) => known.name() === commandByHabit(name));
   const names = program.commands.map((known) => known.name());

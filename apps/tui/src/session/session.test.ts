@@ -53,7 +53,7 @@ test('a session loads all lists and shows the running job', async () => {
   expect(store.log.end).toBeGreaterThan(40);
 });
 
-test('a cancelled job that ended during the question is said to have ended', async () => {
+test('if a job ends while the user is asked whether to cancel it, the message says that it ended', async () => {
   const store = begin(fakeRunner());
   await vi.waitFor(() => expect(store.state.jobs).toHaveLength(5));
   const passed = store.state.jobs.find(({ outcome }) => outcome === Outcome.PASSED)!.name;

@@ -19,7 +19,7 @@ test('a source has changed since a job if no known source of its kernel is what 
   ]);
 });
 
-test('nothing is said of a job or a kernel without a digest, of an unknown kernel, and of candidates of a search', () => {
+test('a source does not count as changed without a digest, for an unknown kernel, or for a candidate of a search', () => {
   expect([
     isSourceChanged({ kernels: [kernel('now')] }, job('')),
     isSourceChanged({ kernels: [kernel('')] }, job('older')),

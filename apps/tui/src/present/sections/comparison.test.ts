@@ -85,7 +85,7 @@ test('a ratio of one block has no interval', () => {
   expect(text).not.toMatch(/\[1\.06/);
 });
 
-test('what all shapes of a comparison share is said once, and the emulator names what it can compare', () => {
+test('facts that all shapes of a comparison share appear once, and the emulator names what it can compare', () => {
   const other = { ...shape, shape: parseShape('1x4x128x64'), blocks: 40 };
   const comparison = create(ComparisonResultSchema, { shapes: [shape, other], simulated: true });
   const lines = plainLines(comparisonBlocks(comparison), PLAIN);

@@ -84,7 +84,7 @@ test('a rival has its commit, build and largest error, and one without a figure 
   expect(text).toContain('sdpa/cudnn not measured: wrong: 1 of 4 elements (PyTorch 2.11.0)');
 });
 
-test('the L2 of the emulator is not said to be flushed, and what all measurements share is said once', () => {
+test('emulator timings do not mention a flushed L2, and facts that all measurements share appear once', () => {
   const result = (mode: TimingMode, simulated: boolean, outputCheck: string) =>
     create(BenchmarkResultSchema, { shape: parseShape('1x4x128x64'), mode, simulated, outputCheck, valid: true });
   const headings = (simulated: boolean): string[] =>

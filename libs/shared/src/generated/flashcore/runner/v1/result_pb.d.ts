@@ -3870,7 +3870,7 @@ export declare type TimeEstimate = Message<"flashcore.runner.v1.TimeEstimate"> &
   latencyUs: number;
 
   /**
-   * Mean error of the model for kernels that no part of it was fitted to, percent.
+   * Mean error of the model, percent, for kernels that were not used to fit it.
    *
    * @generated from field: double mean_error_percent = 3;
    */
