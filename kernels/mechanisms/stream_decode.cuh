@@ -267,11 +267,10 @@ struct Quad {
 };
 
 // The sum of four columns of a row over the parts of consecutive teams' CTAs, or of every GROUP-th of them, in order.
-// Eight parts are loaded at a time.
-template <class T>
+// AT_ONCE parts are loaded at a time.
+template <class T, int AT_ONCE = 8>
 __device__ __forceinline__ Quad sum_of_parts(const Cache& cache, int row, int quad, int first_cta, int parts,
                                              bool begun_here, int ctas_apart, bool of_groups) {
-  constexpr int AT_ONCE = 8;
   Quad sum;
   for (int first = 0; first < parts; first += AT_ONCE) {
     float4 O[AT_ONCE];
