@@ -297,8 +297,8 @@ export function toolPath(name: string): string | undefined {
 }
 
 /** Each clang++ of this host. */
-export const clangPaths = (): string[] => [...new Set(CLANGS.flatMap((name) => toolPath(name) ?? []))];
+const clangPaths = (): string[] => [...new Set(CLANGS.flatMap((name) => toolPath(name) ?? []))];
 
 /** The toolkits that CUDA_HOME and CUDA_PATH name. */
-export const namedToolkits = (): string[] =>
+const namedToolkits = (): string[] =>
   [process.env['CUDA_HOME'], process.env['CUDA_PATH']].flatMap((root) => (root ? [root] : []));

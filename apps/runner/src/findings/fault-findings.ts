@@ -117,7 +117,7 @@ function simpleFinding(kind: FindingKind, message: string, shape: Shape): Findin
   return create(FindingSchema, { kind, message, remedy: REMEDIES[kind] ?? '', shape });
 }
 
-export function faultFinding(fault: CudaFault, shape: Shape): Finding {
+function faultFinding(fault: CudaFault, shape: Shape): Finding {
   const kind = kindOf(fault);
   const { emulator } = fault;
   return create(FindingSchema, {

@@ -108,7 +108,7 @@ const MAX_CONNECTIONS = 1_024;
 const USUAL_DESCRIPTORS = 1_024;
 
 /** Half of the process's descriptors, up to MAX_CONNECTIONS: each connection costs some 100 KB. */
-export const mostConnections = (): number => Math.min(MAX_CONNECTIONS, Math.floor(mostDescriptors() / 2));
+const mostConnections = (): number => Math.min(MAX_CONNECTIONS, Math.floor(mostDescriptors() / 2));
 
 /** Limit of files and sockets that the process may have open. */
 export function mostDescriptors(): number {

@@ -22,7 +22,7 @@ export interface StoredPlace {
 }
 
 /** Subfolder for whatever was found in a file's place but is not that file. Retention treats it like other files. */
-export const QUARANTINE = 'quarantine';
+const QUARANTINE = 'quarantine';
 
 /** Does not follow links, and does not wait for the writer of a pipe. */
 const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY;

@@ -300,7 +300,7 @@ function signalOf(
  * Output of the kernels of one request, line by line, on a stream shared by all requests of a process. An unguessable
  * line ends each request, so late output of an earlier one, perhaps another client's, is dropped.
  */
-export class RequestOutput {
+class RequestOutput {
   readonly #onLine: (line: string) => void;
   #end: { line: string; ended: PromiseWithResolvers<void> } | undefined;
   /** End lines of earlier requests that have not arrived yet. */

@@ -39,7 +39,7 @@ function shown(value: unknown): string {
 }
 
 /** The fault of the last launch; undefined if the library is not the emulator. */
-export function lastEmulatorFault(native: NativeLibrary): EmulatorFault | undefined {
+function lastEmulatorFault(native: NativeLibrary): EmulatorFault | undefined {
   if (!native.has('flashcore_emulator_last_fault')) return undefined;
   const json = Buffer.alloc(MAX_FAULT_BYTES);
   const length = native.call('flashcore_emulator_last_fault', json, json.length);

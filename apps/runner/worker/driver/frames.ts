@@ -1,6 +1,6 @@
 /** The frames between the worker and the executor of a candidate's code (libs/emulator/executor/main.cpp). */
 
-export const REQUEST_BYTES = 176;
+const REQUEST_BYTES = 176;
 export const REPLY_BYTES = 40;
 const REQUEST_MAGIC = 0x31514346;
 const REPLY_MAGIC = 0x31504346;

@@ -20,7 +20,7 @@ interface Stream {
 export type CtaStreams = readonly Stream[];
 
 /** The streams of a traced block, in order of issue. */
-export const streamsOf = (program: Program, warps: readonly WarpTrace[]): CtaStreams =>
+const streamsOf = (program: Program, warps: readonly WarpTrace[]): CtaStreams =>
   warps.map((warp) => streamOf(program.order, warp));
 
 function streamOf({ blockOf, orders, isConditional }: BlockOrder, { statements, passes }: WarpTrace): Stream {
@@ -100,7 +100,7 @@ const UNITS = 8;
  * One multiprocessor with four schedulers. Each scheduler has its warps and issues an instruction, in order, when its
  * registers and its unit are ready. All schedulers share one pipe for shared memory and one path to L2.
  */
-export class Multiprocessor {
+class Multiprocessor {
   readonly #program: Program;
   readonly #registers: number;
   readonly #schedulers: Warp[][] = Array.from({ length: SCHEDULERS }, () => []);

@@ -25,7 +25,7 @@ import { expandHome } from '../watch/complete-path.ts';
 import type { KeyContext } from './handler.ts';
 import { typedCharacter } from './key-name.ts';
 
-export const formContextOf = (
+const formContextOf = (
   { kernels, host, plans, caseSets, problems, tolerances }: AppState,
   among?: readonly ListedKernel[],
 ): FormContext => ({

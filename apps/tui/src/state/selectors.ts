@@ -30,7 +30,7 @@ export const attachedJob = (state: AppState): JobView | undefined =>
   state.attached === undefined ? undefined : entryOf(state.views, state.attached);
 
 /** The shown job, if it is still running. It continues after the program exits. */
-export function runningJob(state: AppState): string | undefined {
+function runningJob(state: AppState): string | undefined {
   const job = attachedJob(state);
   return job !== undefined && (job.state === JobState.QUEUED || job.state === JobState.RUNNING) ? job.name : undefined;
 }

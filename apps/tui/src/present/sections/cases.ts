@@ -95,7 +95,7 @@ const ERROR_COLUMNS: readonly [Column<CaseResult>, ...Column<CaseResult>[]] = [
  * A case's title. Probes and drawn shapes have no other name, so they are marked: "1x2x333x64 probe", "1x1x513x64
  * random".
  */
-export const caseTitle = ({ shape, inputs, drawn }: Pick<CaseResult, 'shape' | 'inputs' | 'drawn'>): string => {
+const caseTitle = ({ shape, inputs, drawn }: Pick<CaseResult, 'shape' | 'inputs' | 'drawn'>): string => {
   const remark = caseRemark({ inputs, drawn });
   return `${caseText(shape)}${remark && ` ${remark}`}`;
 };
