@@ -255,12 +255,7 @@ test.each([
 
 test.each([
   ['\n  page_offsets: begins', '', 'reference.page_table', /table has one dimension: name where its sequences begin/],
-  [
-    'page_offsets: begins',
-    'page_offsets: last',
-    'reference.page_offsets',
-    /`draw: \{ page_offsets: … \}`, got "last"/,
-  ],
+  ['page_offsets: begins', 'page_offsets: last', 'reference.page_offsets', /`draw: \{ page_offsets: … \}`, got "last"/],
   [
     'draw: { page_offsets: { lengths: lengths, page: page }',
     'draw: { page_offsets: { lengths: lengths, page: 8 }',
@@ -399,12 +394,7 @@ test.each([
   ['{ keys: Skv }', '{ keys: Skw }', 'tensors.selected.draw.selected.keys', /unknown axis "Skw" in "Skw".*Skv/],
   ['{ keys: Skv }', '{ key: Skv }', 'tensors.selected.draw.selected', /unknown key "key".*keys/],
   ['{ keys: Skv }', '{ keys: Skv, queries: 0 }', 'tensors.selected.draw.selected.queries', /integer of 1 to/],
-  [
-    '{ keys: Skv }',
-    '{ keys: Skv, lengths: Q }',
-    'tensors.selected.draw.selected',
-    /`draw: \{ lengths: … \}`, got "Q"/,
-  ],
+  ['{ keys: Skv }', '{ keys: Skv, lengths: Q }', 'tensors.selected.draw.selected', /`draw: \{ lengths: … \}`, got "Q"/],
   [
     'O: { out',
     'lengths: { in: [B], dtype: int32, draw: { lengths: { most: Skv } } }\n  O: { out',
@@ -412,12 +402,7 @@ test.each([
     /its lists must end at key_lengths: write `draw: \{ selected: \{ keys, lengths: lengths \} \}`/,
   ],
   ['K: { in: [B, Skv,', 'K: { in: [B, topk,', 'tensors.K.rows', /one dimension "Skv", as selected has it, got 0/],
-  [
-    'K: { in: [B, Skv, Hkv,',
-    'K: { in: [B, Skv, B,',
-    'tensors.K.rows',
-    /one dimension "B", as selected has it, got 2/,
-  ],
+  ['K: { in: [B, Skv, Hkv,', 'K: { in: [B, Skv, B,', 'tensors.K.rows', /one dimension "B", as selected has it, got 2/],
   ['ignored: true', 'ignored: 1', 'mutants.selection_ignored.ignored', /must be true/],
   [
     'tensor: selected, ignored',
@@ -614,13 +599,7 @@ test.each([
     'reference.key_lengths',
     /must be an input with `draw: \{ lengths: … \}`, got "Q"/,
   ],
-  [
-    'key_lengths: lengths',
-    'key_lengths: table',
-    27,
-    'reference.key_lengths',
-    /`draw: \{ lengths: … \}`, got "table"/,
-  ],
+  ['key_lengths: lengths', 'key_lengths: table', 27, 'reference.key_lengths', /`draw: \{ lengths: … \}`, got "table"/],
   ['lengths: { most: S', 'lengths: { sum: S', 17, 'tensors.table.draw.pages', /lengths with `most`.*`sum` of lengths/],
   [
     'lse: LSE[b h]',
