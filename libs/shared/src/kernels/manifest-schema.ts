@@ -375,7 +375,7 @@ function refuseCompiled(
   { source, parameters, launches, compile }: Pick<RawManifest, 'source' | 'parameters' | 'launches' | 'compile'>,
   refuse: (path: (string | number)[], message: string) => void,
 ): void {
-  const [kind, flags] = isCubinSource(source) ? ['.cubin', 'none'] : ['.ptx', 'flags of ptxas alone'];
+  const [kind, flags] = isCubinSource(source) ? ['.cubin', 'empty'] : ['.ptx', 'flags of ptxas alone'];
   if (Object.keys(parameters).length > 0) refuse(['parameters'], `must be empty: a ${kind} source is compiled already`);
   for (const flag of compile.flags.filter((each) => isCubinSource(source) || !each.startsWith('-Xptxas')))
     refuse(['compile', 'flags'], `must be ${flags}: a ${kind} source is compiled already, got ${flag}`);
