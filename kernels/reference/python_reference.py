@@ -14,6 +14,7 @@ A reference.py has one function, which computes the expected outputs in double p
 
 import ast
 import contextlib
+import ctypes
 import importlib.util
 import json
 import math
@@ -140,6 +141,8 @@ def run(path):
     torch.set_default_dtype(torch.float64)
     with open(path, encoding="utf-8") as file:
         source = file.read()
+    # Of PyTorch's own there are as many as processors.
+    threads = MOST_THREADS + (os.cpu_count() or 1)
     while count := os.read(0, 4):
         while len(count) < 4:
             count += read_all(4 - len(count))
@@ -150,11 +153,12 @@ def run(path):
             run_case(torch, source, struct.unpack("<I", count)[0])
             os.write(ends, b"1")
             os._exit(0)
-        # The pipe ends when the process and all that the reference has started have ended, because each holds its end.
         os.close(ends)
-        answered = False
-        while os.read(given, 1 << 16):
-            answered = True
+        while not select.select([given], [], [], POLL_SECONDS)[0]:
+            if threads_of(child) > threads:
+                os.kill(child, signal.SIGKILL)
+                fail(f"reference.py starts more than {threads} threads")
+        answered = os.read(given, 1) == b"1"
         os.close(given)
         ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if ended < 0:
@@ -171,6 +175,7 @@ def run_case(torch, source, value_count):
     out = os.dup(1)
     os.dup2(2, 1)
     case = read_case(torch, value_count)
+    forbid_processes()
     register_helpers(torch, source)
     scope = load(source)
     if "reference" not in scope:
@@ -1203,10 +1208,45 @@ MOST_SECONDS = 600
 MOST_CPU_SECONDS = 90
 MOST_MEMORY_BYTES = 8 * 2**30
 MOST_ANSWER_BYTES = 2**17
-# PyTorch starts some threads. Linux counts the processes of a box apart from 5.14 on.
-MOST_PROCESSES = 64
+# PyTorch starts some threads.
+MOST_THREADS = 64
 POLL_SECONDS = 0.05
-COUNTED_APART = (5, 14)
+
+# linux/prctl.h, linux/seccomp.h, linux/filter.h, linux/sched.h
+PR_SET_SECCOMP = 22
+SECCOMP_MODE_FILTER = 2
+LOAD, EQUAL, ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
+ALLOW, FAIL_EPERM = 0x7FFF0000, 0x00050001
+CLONE_THREAD = 0x00010000
+# Calls by number, from asm/unistd.h: clone; fork, vfork, rt_sigqueueinfo, tkill, rt_tgsigqueueinfo and pidfd_open; and
+# those whose first argument is a process, kill, sched_setaffinity, tgkill and prlimit64.
+CALLS = {
+    "x86_64": {"clone": 56, "never": (57, 58, 129, 200, 297, 434), "named": (62, 203, 234, 302)},
+    "aarch64": {"clone": 220, "never": (130, 138, 240, 434), "named": (122, 129, 131, 261)},
+}
+
+
+def forbid_processes():
+    """From here on this process starts threads only, whatever it executes, and signals nobody else. Linux's own limit
+    on processes does not bind root, and a signal to a group misses a process that has left it."""
+    calls = CALLS[os.uname().machine]
+    refuse, number, first_argument = (RETURN, 0, 0, FAIL_EPERM), (LOAD, 0, 0, 0), (LOAD, 0, 0, 16)
+    code = [number]
+    for call in calls["never"]:
+        code += [(EQUAL, 0, 1, call), refuse]
+    # clone3 fails in the box.
+    code += [(EQUAL, 0, 4, calls["clone"]), first_argument, (ANY_BIT, 1, 0, CLONE_THREAD), refuse, number]
+    for call in calls["named"]:
+        # 0 is the caller itself; the box refuses it where it would be the caller's group.
+        own = [(EQUAL, 2, 0, os.getpid()), (EQUAL, 1, 0, 0), refuse]
+        code += [(EQUAL, 0, 5, call), first_argument, *own, number]
+    code += [(RETURN, 0, 0, ALLOW)]
+    filters = b"".join(struct.pack("=HBBI", *each) for each in code)
+    held = ctypes.create_string_buffer(filters, len(filters))
+    program = ctypes.create_string_buffer(struct.pack("@HP", len(code), ctypes.addressof(held)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "the filter of system calls was refused")
 
 
 def describe(form, *paths):
@@ -1219,7 +1259,6 @@ def describe(form, *paths):
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            os.setpgid(0, 0)
             os.close(reader)
             os.dup2(2, 1)
             answer = describe_one(torch, form, path)
@@ -1232,11 +1271,10 @@ def describe(form, *paths):
 def describe_one(torch, form, path):
     resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_SECONDS, MOST_CPU_SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
-    if tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2]) >= COUNTED_APART:
-        resource.setrlimit(resource.RLIMIT_NPROC, (MOST_PROCESSES, MOST_PROCESSES))
     try:
         with open(path, encoding="utf-8") as file:
             source = file.read()
+        forbid_processes()
         return Describer(torch, PROGRAMS[form](torch, source)).describe()
     except Refused as refused:
         return {"refused": str(refused)}
@@ -1247,37 +1285,28 @@ def describe_one(torch, form, path):
 
 
 def answer_of(child, reader):
-    """A child's answer. The child is foreign code: it may hang, end early, write anything, or leave children."""
-    answer, until, status, crowd = bytearray(), time.monotonic() + MOST_SECONDS, None, False
-    while len(answer) <= MOST_ANSWER_BYTES and time.monotonic() < until:
+    """A child's answer. The child is foreign code: it may hang, end early, write anything, or start many threads."""
+    answer, until, crowd, status = bytearray(), time.monotonic() + MOST_SECONDS, False, None
+    while len(answer) <= MOST_ANSWER_BYTES and time.monotonic() < until and not crowd:
         ready, _, _ = select.select([reader], [], [], POLL_SECONDS)
-        if ready:
-            part = os.read(reader, 1 << 16)
-            if not part:
-                break
-            answer += part
-        elif status is not None:
-            # Children of the child hold the pipe open.
-            break
-        else:
+        part = os.read(reader, 1 << 16) if ready else b""
+        answer += part
+        if not part:
+            # A child that has closed its end of the pipe may still run.
             status = ended_status(child)
-            # Linux does not limit the number of root's processes.
-            crowd = processes_in(child) > MOST_PROCESSES
-            if crowd:
+            if status is not None:
+                while part := os.read(reader, 1 << 16):
+                    answer += part
                 break
-    while status is None and not crowd and len(answer) <= MOST_ANSWER_BYTES and time.monotonic() < until:
-        status = ended_status(child)
-        if status is None:
-            time.sleep(POLL_SECONDS)
+            time.sleep(POLL_SECONDS if ready else 0)
+        crowd = threads_of(child) > MOST_THREADS
     late = time.monotonic() >= until
-    # Ends what the child has started, and the child itself if it hangs.
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)
-    os.close(reader)
     if status is None:
+        os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
+    os.close(reader)
     if crowd:
-        return {"refused": f"starts more than {MOST_PROCESSES} processes"}
+        return {"refused": f"starts more than {MOST_THREADS} threads"}
     if late:
         return {"refused": f"did not end within {MOST_SECONDS} s"}
     try:
@@ -1291,19 +1320,15 @@ def answer_of(child, reader):
         }
 
 
-def processes_in(group):
-    """The number of processes in a process group."""
-    count = 0
-    for name in os.listdir("/proc"):
-        with contextlib.suppress(OSError):
-            count += name.isdigit() and os.getpgid(int(name)) == group
-    return count
-
-
 def ended_status(child):
     """The status of a child that has ended; None while it runs."""
     pid, status = os.waitpid(child, os.WNOHANG)
     return status if pid == child else None
+
+
+def threads_of(pid):
+    """The number of threads of a child that has not been waited for."""
+    return len(os.listdir(f"/proc/{pid}/task"))
 
 
 def main(action, *given):

@@ -63,13 +63,40 @@ const PROGRAMS: Readonly<Record<string, string>> = {
     top: 'import os\nfor fd in range(3, 30):\n    try: os.write(fd, b"{}")\n    except OSError: pass\nos._exit(0)',
   }),
   '54_Memory': program('return x * 2', { top: 'held = bytearray(2 ** 40)' }),
-  // Its child holds the pipe of the answer. The file runs several times.
+  // Each way to start a process or to signal another one is tried once. If one worked, the other processes would sleep.
   '55_Parent': program('return torch.relu(x)', {
-    top: 'import os, time\nif "forked" not in os.environ:\n    os.environ["forked"] = "1"\n    if os.fork() == 0:\n        time.sleep(900)\n        os._exit(0)',
+    top: `import ctypes, os, subprocess, time
+me, libc = os.getpid(), ctypes.CDLL(None)
+def started(way):
+    try:
+        number = way()
+    except OSError:
+        return False
+    if os.getpid() != me:
+        time.sleep(20)
+        os._exit(0)
+    return number != -1
+ways = [os.fork, lambda: os.posix_spawn("/bin/true", ["true"], {}), lambda: subprocess.Popen(["/bin/true"]).pid,
+        lambda: libc.fork(), lambda: libc.syscall(57), lambda: libc.syscall(56, 17, 0, 0, 0, 0), lambda: libc.syscall(435, 0, 88),
+        lambda: os.kill(os.getppid(), 0), lambda: os.kill(-1, 0), lambda: libc.syscall(234, os.getppid(), os.getppid(), 0),
+        lambda: os.pidfd_open(os.getppid()), lambda: os.sched_setaffinity(os.getppid(), [0]) or 0]
+worked = [str(index) for index, way in enumerate(ways) if started(way)]
+if worked:
+    raise RuntimeError("worked: " + ", ".join(worked))
+os.kill(me, 0)`,
   }),
-  '56_Crowd': program('return x * 2', {
-    top: 'import os, time\nfor _ in range(150):\n    if os.fork() == 0:\n        time.sleep(900)\n        os._exit(0)\ntime.sleep(5)',
+  // 2^7 processes if it were not stopped, each in a session of its own.
+  '56_Bomb': program('return x * 2', {
+    top: 'import os, time\nfor _ in range(7):\n    os.fork()\n    os.setsid()\ntime.sleep(20)',
   }),
+  '57_Shell': program('return x * 2', {
+    top: `import os\nos.execv("/bin/sh", ["sh", "-c", "for n in 1 2 3 4 5 6 7; do sleep 20 & done; wait"])`,
+  }),
+  '58_Threads': program('return x * 2', {
+    top: 'import threading, time\nthreading.stack_size(32768)\nfor _ in range(5000):\n    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\ntime.sleep(20)',
+  }),
+  // It closes its end of the answer's pipe and goes on.
+  '59_Silent': program('return x * 2', { top: 'import os, time\nos.closerange(3, 30)\ntime.sleep(3)\nos._exit(7)' }),
 };
 
 /** The key and the reason of each program that is not imported. */
@@ -87,8 +114,10 @@ const REASONS: Readonly<Record<string, RegExp>> = {
   '52_Killer': /ended with status 0 and without an answer/,
   '53_Liar': /axes: /,
   '54_Memory': /needs more than 8 GiB of memory/,
-  // Linux refuses the 65th process of a user other than root.
-  '56_Crowd': /starts more than 64 processes|Resource temporarily unavailable/,
+  '56_Bomb': /PermissionError: .*Operation not permitted/,
+  '57_Shell': /ended with status 2 and without an answer/,
+  '58_Threads': /starts more than 64 threads/,
+  '59_Silent': /ended with status 7 and without an answer/,
 };
 
 /** A task of GPU MODE whose third tensor is the memory for the output. */

@@ -4,7 +4,7 @@ import { compileFilter, type CallRule } from './bpf.ts';
 import { CALL_FILTERS } from './call-filters.ts';
 import { FIRST_UNKNOWN, isFilteredArch, SYSCALL_NUMBERS } from './syscall-numbers.ts';
 
-const KINDS = ['compiler', 'executor', 'gpu-worker'] as const;
+const KINDS = ['compiler', 'executor', 'reference', 'gpu-worker'] as const;
 const ARCHES = ['x64', 'arm64'] as const;
 const AUDIT_ARCH = { x64: 0xc000003e, arm64: 0xc00000b7 };
 

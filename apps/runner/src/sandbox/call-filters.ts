@@ -1,7 +1,7 @@
 import { ENOSYS, EPERM, type CallFilter, type CallRule } from './bpf.ts';
 
 /** Kind of a boxed process, which determines its system calls. */
-export type BoxedKind = 'compiler' | 'executor' | 'gpu-worker';
+export type BoxedKind = 'compiler' | 'executor' | 'reference' | 'gpu-worker';
 
 const names = (text: string): string[] => text.trim().split(/\s+/);
 
@@ -84,11 +84,14 @@ const WITHOUT_ITS_GROUP: readonly [string, CallRule][] = [
   ['setpriority', { does: 'allow-values', argument: 0, values: [PRIO_PROCESS] }],
 ];
 
+/** A filter that is added to the box's can only forbid more. */
+const PR_SET_SECCOMP = 22;
+
 const CODE = [...MEMORY, ...THREADS, ...PROCESSES, ...SIGNALS, ...TIME, ...WAITING];
-const NARROWED: readonly [string, CallRule][] = [
+const narrowed = (prctl = PRCTL_HARMLESS): readonly (readonly [string, CallRule])[] => [
   ...NEW_PROCESSES,
   ...WITHOUT_ITS_GROUP,
-  ['prctl', { does: 'allow-values', argument: 0, values: PRCTL_HARMLESS }],
+  ['prctl', { does: 'allow-values', argument: 0, values: prctl }],
   ['ioctl', { does: 'allow-values', argument: 1, values: IOCTL_HARMLESS }],
 ];
 
@@ -110,9 +113,14 @@ export const FORBIDDEN = names(`
 /** The system calls of each kind. */
 export const CALL_FILTERS: Readonly<Record<BoxedKind, CallFilter>> = {
   /** Compilers, their subprocesses (sh, as, ld, ptxas …), and cuobjdump: no sockets at all. */
-  compiler: allowList([...FILES_READ, ...FILES_WRITTEN, ...FOLDERS_CHANGED, ...CODE], NARROWED),
+  compiler: allowList([...FILES_READ, ...FILES_WRITTEN, ...FOLDERS_CHANGED, ...CODE], narrowed()),
   /** The emulator's executor with a candidate's host code: no sockets, and no changes to folders. */
-  executor: allowList([...FILES_READ, ...FILES_WRITTEN, ...CODE], NARROWED),
+  executor: allowList([...FILES_READ, ...FILES_WRITTEN, ...CODE], narrowed()),
+  /**
+   * A problem's reference. Its main process forks one for each case, which then forbids itself further processes, because
+   * Linux does not limit how many root's processes start.
+   */
+  reference: allowList([...FILES_READ, ...FILES_WRITTEN, ...CODE], narrowed([...PRCTL_HARMLESS, PR_SET_SECCOMP])),
   /**
    * A GPU's worker, which runs no host code of a candidate. NVIDIA does not document which calls its driver makes, and
    * they change with its versions, so this filter lists forbidden calls.

@@ -103,6 +103,7 @@ export interface ExecutorFiles {
  */
 export const boxedExecutor = (box: Box, { program, library, name, scratch }: ExecutorFiles): Promise<Executor> =>
   boxedProcess(box, {
+    kind: 'executor',
     program,
     // Without a channel the program loads the library and ends.
     trial: [library],
@@ -123,6 +124,7 @@ export interface ReferenceProcess
 export const boxedReference = async (box: Box, { name, ...reference }: ReferenceProcess): Promise<Executor> => ({
   ...(await boxedProcess(box, {
     ...reference,
+    kind: 'reference',
     limits: { fileBytes: MAX_FILE_BYTES, cpuSeconds: REFERENCE_CPU_SECONDS },
     group: `reference-${name}`,
   })),
@@ -131,6 +133,7 @@ export const boxedReference = async (box: Box, { name, ...reference }: Reference
 });
 
 interface BoxedProcess {
+  kind: 'executor' | 'reference';
   program: string;
   args?: readonly string[];
   /** Arguments with which the program does nothing, to test if it runs in the box. */
@@ -148,9 +151,9 @@ interface BoxedProcess {
 /** Errors: DEVICE_UNAVAILABLE if a box is required but missing or unable to run the program. */
 async function boxedProcess(
   box: Box,
-  { program, args = [], trial, readable, limits, group: name, scratch, onlyBoxed = false }: BoxedProcess,
+  { kind, program, args = [], trial, readable, limits, group: name, scratch, onlyBoxed = false }: BoxedProcess,
 ): Promise<Executor> {
-  const policy = { kind: 'executor' as const, readable, limits };
+  const policy = { kind, readable, limits };
   const usable = await box.for(program, trial, policy);
   const { path, enter } = box.group(name);
   const group = path === undefined ? {} : { group: path };
