@@ -5,9 +5,9 @@ import { DeviceState, type Device, type Tool, UsageError } from '@flashcore/shar
 import { HAND_WRITTEN_BYTES, readForeignFile, whyUnreadable } from '@flashcore/shared/files';
 import { AssignedBuilds } from './build/assigned-builds.ts';
 import { createPlanner, type PlannerOptions } from './experiment/planner.ts';
+import { leaveLastWords, tryingWords } from './fleet/last-words.ts';
 import { GatewayUnreachable } from './fleet/pilot-connection.ts';
 import { flyPilot, type PilotOptions } from './fleet/pilot.ts';
-import { leaveLastWords } from './fleet/slurm.ts';
 import { lockGpus } from './gpu-lock.ts';
 import { createLogger } from './log.ts';
 import type { ServeOptions } from './serve-options.ts';
@@ -104,6 +104,8 @@ function optionsOf(
     ...given,
     gateway: pilot.gateway,
     endsAtMs: minutes > 0 ? Date.now() + minutes * 60_000 : Infinity,
+    // The gateway shows them before the pilot gives up, which takes longer.
+    onUnreached: (problem) => void leaveLastWords(tryingWords(problem), environment),
   };
 }
 

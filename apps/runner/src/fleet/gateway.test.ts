@@ -36,7 +36,7 @@ import { acceptable } from '../testing/fake-planner.ts';
 import { flyTestPilot } from '../testing/test-pilot.ts';
 import { startTestCluster, type TestClusterOptions, attempts, isGapless, warnings } from '../testing/test-cluster.ts';
 import { collect, finished, kernel, temporaryFolder } from '../testing/test-runner.ts';
-import { UNREACHABLE_EXITS } from './pilot-connection.ts';
+import { GatewayUnreachable, UNREACHABLE_EXITS } from './pilot-connection.ts';
 
 const SAMPLES = Buffer.from('bytes that a job made');
 const SHA256 = createHash('sha256').update(SAMPLES).digest('hex');
@@ -294,6 +294,30 @@ test('a pilot that gets no answer ends soon, and its exit code says why', async 
     exitCode: UNREACHABLE_EXITS.noAnswer,
   });
   sockets.dispose();
+});
+
+test('a pilot says why it has no answer while it still tries', async () => {
+  const heard: GatewayUnreachable[] = [];
+  const fly = (gateway: string) =>
+    flyTestPilot({
+      gateway,
+      token: 't',
+      body: () => Promise.resolve(PASSED),
+      signal: new AbortController().signal,
+      firstReachMs: 4_000,
+      onUnreached: (problem) => heard.push(problem),
+    }).catch((error: unknown) => error);
+  const since = performance.now();
+  const landing = fly(`127.0.0.1:${await freePort()}`);
+  await until(() => heard.length > 0);
+  expect(performance.now() - since).toBeLessThan(4_000);
+  expect(await landing).toBeInstanceOf(GatewayUnreachable);
+  expect(heard).toEqual([
+    expect.objectContaining({
+      exitCode: UNREACHABLE_EXITS.noAnswer,
+      said: expect.stringContaining('ECONNREFUSED') as string,
+    }),
+  ]);
 });
 
 test.each([

@@ -39,12 +39,16 @@ export interface PilotOptions {
   signal: AbortSignal;
   /** Time limit for the first registration; default 10 s. */
   firstReachMs?: number;
+  /** Called if the gateway has not been reached within two seconds; the pilot goes on trying. */
+  onUnreached?: (problem: GatewayUnreachable) => void;
 }
 
 /** The pilot's own runner is in this process, so only a busy node can delay its answer. */
 const OWN_RUNNER_MS = 30_000;
 /** A pilot that has not registered within this time ends, because it holds a GPU for nothing. */
 const FIRST_REACH_MS = 10_000;
+/** After this time without an answer a pilot says so. */
+const TELL_AFTER_MS = 2_000;
 /** How long a pilot waits for a restarted gateway, while its job continues. */
 const AWAY_MS = 300_000;
 /** Pauses between attempts to connect; the last one repeats. */
@@ -85,15 +89,20 @@ class Flight {
   /** Sent with the token. The two together identify this pilot. */
   readonly #session = randomBytes(32).toString('base64url');
   #job: LeasedJob | undefined;
+  /** Runs until the gateway was reached, or its silence was reported. */
+  #unreached: NodeJS.Timeout | undefined;
 
   constructor(parts: FlightParts) {
     this.#parts = parts;
   }
 
   async fly(): Promise<void> {
-    const { gateway, logger, signal, firstReachMs = FIRST_REACH_MS } = this.#parts.options;
+    const { gateway, logger, signal, firstReachMs = FIRST_REACH_MS, onUnreached } = this.#parts.options;
     let everReached = false;
     let why: string | undefined;
+    const unreached = (afterMs: number): GatewayUnreachable =>
+      new GatewayUnreachable(gateway, { seconds: Math.round(afterMs / 1000), why });
+    this.#unreached = setTimeout(() => onUnreached?.(unreached(TELL_AFTER_MS)), TELL_AFTER_MS);
     let silentSinceMs = performance.now();
     let failures = 0;
     try {
@@ -104,14 +113,16 @@ class Flight {
         if (refused) throw refused;
         why = failure?.message ?? why;
         // A gateway that answers is reachable, even if it refuses the pilot because its disk is full.
-        if (answered) everReached = true;
-        if (registered) {
+        if (answered || registered) {
           everReached = true;
+          clearTimeout(this.#unreached);
+        }
+        if (registered) {
           silentSinceMs = performance.now();
           failures = 0;
         }
         if (!everReached && !signal.aborted && performance.now() - silentSinceMs >= firstReachMs)
-          throw new GatewayUnreachable(gateway, { seconds: Math.round(firstReachMs / 1000), why });
+          throw unreached(firstReachMs);
         if (performance.now() - silentSinceMs > AWAY_MS)
           throw new Error(`the gateway ${gateway} does not answer, or lets no pilot in (${why ?? 'no answer came'})`);
         const pauseMs = AGAIN_AFTER_MS[Math.min(failures, AGAIN_AFTER_MS.length - 1)]!;
@@ -120,6 +131,7 @@ class Flight {
         await sleep(pauseMs * (0.5 + Math.random()), undefined, { signal }).catch(() => undefined);
       }
     } finally {
+      clearTimeout(this.#unreached);
       this.#job?.drop();
     }
   }
@@ -130,6 +142,7 @@ class Flight {
     const connection: PilotConnection = new PilotConnection(channel, {
       registered: ({ lease, afterSequence }) => {
         clearTimeout(late);
+        clearTimeout(this.#unreached);
         const job = this.#job;
         if (job && job.lease === lease) void job.tell(afterSequence, connection);
         else this.#drop();

@@ -49,6 +49,8 @@ function fixture(file = FILE) {
     stuck: undefined as string | undefined,
     /** For how many seconds every pilot has run. */
     runs: undefined as number | undefined,
+    /** Whether every pilot says why it has not registered. */
+    failing: false,
     node: undefined as string | undefined,
     /** The nodes that accept jobs. */
     nodes: NODES,
@@ -74,7 +76,9 @@ function fixture(file = FILE) {
     nodeOf: () => state.node,
     whyStuck: () => state.stuck,
     runsUnregistered: (id) =>
-      state.runs === undefined ? undefined : { seconds: state.runs, why: `Look at node n: pilot ${id} is slow` },
+      state.runs === undefined
+        ? undefined
+        : { seconds: state.runs, why: `Look at node n: pilot ${id} is slow`, failing: state.failing },
     gpus: () => (state.uncounted ? Promise.reject(state.uncounted) : Promise.resolve(state.nodes)),
     cancel: (ids) => {
       for (const id of ids) present.delete(id);
@@ -336,6 +340,10 @@ test('a pilot that runs without registering is reported, and later cancelled, un
     await scaler.round();
     return [pool.account.schedulerProblem, [...present]];
   };
+  expect(await round()).toEqual([undefined, ['1']]);
+  Object.assign(state, { runs: 3, failing: true });
+  expect(await round()).toEqual(['partition gpu: Look at node n: pilot 1 is slow', ['1']]);
+  Object.assign(state, { runs: 19, failing: false });
   expect(await round()).toEqual([undefined, ['1']]);
   state.runs = 21;
   expect(await round()).toEqual(['partition gpu: Look at node n: pilot 1 is slow', ['1']]);

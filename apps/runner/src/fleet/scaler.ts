@@ -209,7 +209,7 @@ export class Scaler {
       const why = scheduler.whyStuck?.(schedulerJob);
       if (why !== undefined) return why;
       const run = scheduler.runsUnregistered?.(schedulerJob);
-      if (run && run.seconds >= SLOW_SECONDS) return run.why;
+      if (run && (run.failing || run.seconds >= SLOW_SECONDS)) return run.why;
     }
     const nodes = this.#options.pool.account.gpus.filter((one) => one.partition === partition);
     if (waiting.length > 0 && this.#counted && nodes.length === 0)

@@ -27,9 +27,9 @@ export interface Scheduler {
   whyStuck?(schedulerJob: string): string | undefined;
   /**
    * For how long a pilot has run, as of the last call of pilots(), and what to look at if it has not registered by now;
-   * undefined if it does not run.
+   * undefined if it does not run. `failing`: the pilot itself says why, and goes on trying.
    */
-  runsUnregistered?(schedulerJob: string): { seconds: number; why: string } | undefined;
+  runsUnregistered?(schedulerJob: string): { seconds: number; why: string; failing?: boolean } | undefined;
   /** GPUs of the partitions' nodes that accept jobs. Errors: SchedulerError. */
   gpus?(): Promise<NodeGpus[]>;
 }

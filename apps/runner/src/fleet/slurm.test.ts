@@ -91,10 +91,10 @@ test.each([
 
 test('reports why a pilot cannot start until somebody changes something, but not that it waits in the queue', async () => {
   using fake = fakeSlurm({
-    squeue: `printf '7|PENDING|PartitionTimeLimit|0:00|\n8|PENDING|Priority|0:00|\n9|RUNNING|None|1-02:03:04|n1\n10|PENDING|ReqNodeNotAvail, UnavailableNodes:n1|0:00|\n'`,
+    squeue: `printf '7|PENDING|PartitionTimeLimit|0:00||(null)\n8|PENDING|Priority|0:00|\n9|RUNNING|None|1-02:03:04|n1|of a | file\n10|PENDING|ReqNodeNotAvail, UnavailableNodes:n1|0:00|\n11|RUNNING|None|0:03|n2|flashcore: trying 69: connect | ECONNREFUSED\n'`,
   });
   const slurm = new Slurm(FILE, join(fake.path, 'one'), 'auto');
-  expect(await slurm.pilots()).toEqual(new Set(['7', '8', '9', '10']));
+  expect(await slurm.pilots()).toEqual(new Set(['7', '8', '9', '10', '11']));
   expect(['7', '8', '9', '10'].map((id) => slurm.whyStuck(id))).toEqual([
     "Change the fleet file or Slurm's limits: pilot 7 waits, Slurm says PartitionTimeLimit",
     undefined,
@@ -120,6 +120,13 @@ test('reports why a pilot cannot start until somebody changes something, but not
   expect(slurm.runsUnregistered('9')).toEqual({
     seconds: 26 * 3600 + 3 * 60 + 4,
     why: `Look at node n1: pilot 9 has run there for 1-02:03:04 and not registered; its log is n1:${FILE.scratch}/pilot-9.log`,
+    failing: false,
+  });
+  // The pilot says itself what is wrong while it still tries.
+  expect(slurm.runsUnregistered('11')).toEqual({
+    seconds: 3,
+    why: `pilot 11 on n2: Change "reach" in the fleet file, or open the firewall: the node got no answer from a:1: connect | ECONNREFUSED; its log is n2:${FILE.scratch}/pilot-11.log`,
+    failing: true,
   });
 });
 
@@ -279,6 +286,8 @@ test('a pilot that never registered has a reason with node, remedy and log; a ca
   expect(await words('2:0')).toContain('pilot 7 on n1: Install X=1 (a b=c); its log is');
   expect(await words('75:0')).toContain('Correct the set-up script');
   expect(await words('76:0')).toContain('does not trust the gateway: Install X=1');
+  const trying = '   Comment=flashcore: trying 69: connect ECONNREFUSED\n';
+  expect(await ended('FAILED', '69:0', trying)).toContain('got no answer from a:1: connect ECONNREFUSED; its log');
   expect(await ended('FAILED', '2:0', '   Comment=of the fleet file \n')).toContain('Read its log');
   expect(await ended('CANCELLED', '0:15')).toBeUndefined();
   expect(await why('slurm_load_jobs error: Invalid job id specified')).toBeUndefined();

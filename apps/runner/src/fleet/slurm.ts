@@ -5,6 +5,7 @@ import { plainLine, shellWord } from '@flashcore/shared/text';
 import type { IsolationWanted } from '../sandbox/find-box.ts';
 import { readProgram } from '../sandbox/run.ts';
 import type { SlurmFile } from './fleet-file.ts';
+import { LAST_WORDS, readLastWords, readTrying } from './last-words.ts';
 import { gatewayId, said, SchedulerError, unreachableRemedy, type NodeGpus, type Scheduler } from './scheduler.ts';
 
 /**
@@ -17,11 +18,6 @@ const MAX_OUTPUT_BYTES = 8 * 1024 * 1024;
 const LEAST_VERSION = 20;
 /** Slurm sends a pilot a signal this long before it kills the pilot, so that the pilot can give its job back. */
 const WARNING_SECONDS = 30;
-
-/** How a pilot's last words begin in its Slurm job's comment, which may also have a comment of the fleet file. */
-const LAST_WORDS = 'flashcore: ';
-const MOST_CHARACTERS = 400;
-const LAST_WORDS_LIMIT_MS = 5_000;
 
 const ENVIRONMENT = ['PATH', 'HOME', 'SLURM_CONF', 'LD_LIBRARY_PATH'];
 const PILOT_ENVIRONMENT = [
@@ -47,8 +43,8 @@ export class Slurm implements Scheduler {
   readonly #jobName: string;
   /** Slurm's reason for each pilot that waits. */
   #reasons = new Map<string, string>();
-  /** The node of each pilot that runs, and for how long it has run, as Slurm writes it. */
-  #running = new Map<string, { node: string; time: string }>();
+  /** The node of each pilot that runs, for how long it has run, as Slurm writes it, and its job's comment. */
+  #running = new Map<string, { node: string; time: string; comment: string }>();
   /** The node on which the pilot of the last whyEnded() call ran. */
   #ended: { schedulerJob: string; node: string } | undefined;
 
@@ -104,12 +100,14 @@ export class Slurm implements Scheduler {
   }
 
   async pilots(): Promise<ReadonlySet<string>> {
-    const end = await ask('squeue', ['--noheader', '--me', `--name=${this.#jobName}`, '--format=%A|%T|%r|%M|%N']);
+    const end = await ask('squeue', ['--noheader', '--me', `--name=${this.#jobName}`, '--format=%A|%T|%r|%M|%N|%k']);
     if (end.exitCode !== 0) throw problem('squeue', end);
     const rows = (end.output ?? '').split('\n').map((line) => line.split('|'));
     this.#reasons = new Map(rows.flatMap(([id, state, reason]) => (state === 'PENDING' ? [[id!, reason ?? '']] : [])));
     this.#running = new Map(
-      rows.flatMap(([id, state, , time = '', node = '']) => (state === 'RUNNING' ? [[id!, { node, time }]] : [])),
+      rows.flatMap(([id, state, , time = '', node = '', ...comment]) =>
+        state === 'RUNNING' ? [[id!, { node, time, comment: comment.join('|') }]] : [],
+      ),
     );
     return new Set(rows.flatMap(([id]) => id || []));
   }
@@ -120,16 +118,19 @@ export class Slurm implements Scheduler {
     return plainLine(`Change the fleet file or Slurm's limits: pilot ${schedulerJob} waits, Slurm says ${reason}`);
   }
 
-  runsUnregistered(schedulerJob: string): { seconds: number; why: string } | undefined {
-    const { node, time } = this.#running.get(schedulerJob) ?? {};
+  runsUnregistered(schedulerJob: string): { seconds: number; why: string; failing: boolean } | undefined {
+    const { node, time, comment = '' } = this.#running.get(schedulerJob) ?? {};
     if (node === undefined || time === undefined) return undefined;
     const { setup } = this.#file;
     const start = setup === undefined ? '' : `, and whether ${setup} ends`;
+    const trying = readTrying(comment);
+    const why = trying
+      ? `pilot ${schedulerJob} on ${node}: ${remedyOf(trying.exitCode, { file: this.#file, words: trying.words })}`
+      : `Look at node ${node}${start}: pilot ${schedulerJob} has run there for ${time} and not registered`;
     return {
       seconds: secondsOf(time),
-      why: plainLine(
-        `Look at node ${node}${start}: pilot ${schedulerJob} has run there for ${time} and not registered; its log is ${node}:${logOf(this.#file, schedulerJob)}`,
-      ),
+      why: plainLine(`${why}; its log is ${node}:${logOf(this.#file, schedulerJob)}`),
+      failing: trying !== undefined,
     };
   }
 
@@ -148,9 +149,11 @@ export class Slurm implements Scheduler {
     const code = field('ExitCode') ?? '';
     const node = field('BatchHost') ?? field('NodeList') ?? 'a node';
     this.#ended = { schedulerJob, node };
-    const words = new RegExp(`^\\s*Comment=${LAST_WORDS}(.+)$`, 'm').exec(end.output ?? '')?.[1]?.trim() || undefined;
+    const comment = /^\s*Comment=(.+)$/m.exec(end.output ?? '')?.[1] ?? '';
     const log = code.startsWith(`${EXIT_NO_LOG}:`) ? '' : `; its log is ${node}:${logOf(this.#file, schedulerJob)}`;
-    return plainLine(`pilot ${schedulerJob} on ${node}: ${remedyOf(code, { file: this.#file, words })}${log}`);
+    return plainLine(
+      `pilot ${schedulerJob} on ${node}: ${remedyOf(code, { file: this.#file, words: readLastWords(comment) })}${log}`,
+    );
   }
 
   nodeOf(schedulerJob: string): string | undefined {
@@ -369,21 +372,4 @@ function problem(program: string, end: CommandEnd): SchedulerError {
     away ? `Look at slurmctld: ${program} ${what}` : `Change the fleet file or Slurm's limits: ${program} ${what}`,
     { refused: !away },
   );
-}
-
-/**
- * Leaves the reason why a pilot ends in the comment of its Slurm job, where the gateway reads it: the pilot's log is on
- * the node. Does nothing outside Slurm. A node without scontrol, or a controller that does not answer, loses only the
- * words, so neither is an error.
- */
-export async function leaveLastWords(words: string, environment: NodeJS.ProcessEnv): Promise<void> {
-  const job = environment['SLURM_JOB_ID'];
-  if (job === undefined) return;
-  const comment = `${LAST_WORDS}${plainLine(words.replaceAll('\n', ' ')).slice(0, MOST_CHARACTERS)}`;
-  await readProgram('scontrol', ['update', `JobId=${job}`, `Comment=${comment}`], {
-    limitMs: LAST_WORDS_LIMIT_MS,
-    maxBytes: 1024 * 1024,
-    signal: new AbortController().signal,
-    environment: { ...environment, LC_ALL: 'C' },
-  });
 }

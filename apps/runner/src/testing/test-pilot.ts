@@ -10,7 +10,10 @@ import { createLogger } from '../log.ts';
 import { FAKE_DEVICE, fakePlanner } from './fake-planner.ts';
 import { startTestRunner } from './test-runner.ts';
 
-export interface TestPilotOptions extends Pick<PilotOptions, 'gateway' | 'token' | 'signal' | 'firstReachMs'> {
+export interface TestPilotOptions extends Pick<
+  PilotOptions,
+  'gateway' | 'token' | 'signal' | 'firstReachMs' | 'onUnreached'
+> {
   /** Body of every kernel on this pilot. */
   body: JobBody;
   /**
@@ -29,7 +32,7 @@ export interface TestPilotOptions extends Pick<PilotOptions, 'gateway' | 'token'
 
 /** Runs a pilot in this process, on a runner with the fake planner and an "NVIDIA L4", until it has ended. */
 export async function flyTestPilot(options: TestPilotOptions): Promise<void> {
-  const { gateway, token, body, signal, tls, refuse = false, buildId, firstReachMs } = options;
+  const { gateway, token, body, signal, tls, refuse = false, buildId, firstReachMs, onUnreached } = options;
   let asked: PlannerOptions | undefined;
   let device = create(DeviceSchema, { ...FAKE_DEVICE, name: 'NVIDIA L4' });
   const owners = new Map<string, string>();
@@ -67,5 +70,6 @@ export async function flyTestPilot(options: TestPilotOptions): Promise<void> {
     logger: createLogger('silent'),
     signal,
     ...(firstReachMs !== undefined && { firstReachMs }),
+    ...(onUnreached && { onUnreached }),
   });
 }
