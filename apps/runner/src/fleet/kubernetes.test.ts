@@ -90,6 +90,37 @@ test.skipIf(NO_KUBECTL)('a pilot is a Job whose pod runs once, and its token is 
   expect(readdirSync(join(folder.path, 'fleet'))).toEqual(['id']);
 });
 
+test.skipIf(NO_KUBECTL)("a pilot avoids the given nodes, within the fleet file's own affinity", async () => {
+  const others = (...names: string[]) =>
+    names.map((name) => ({ key: 'metadata.name', operator: 'NotIn', values: [name] }));
+  const affinityOf = async (file: KubernetesFile, ...avoid: string[]) => {
+    const name = await scheduler(file).submit('cpu', 't', avoid);
+    return podOf(name).spec['affinity'];
+  };
+  expect(await affinityOf(fileOf())).toBeUndefined();
+  const required = 'requiredDuringSchedulingIgnoredDuringExecution';
+  expect(await affinityOf(fileOf(), 'gpu1', 'gpu2.lab')).toEqual({
+    nodeAffinity: { [required]: { nodeSelectorTerms: [{ matchFields: others('gpu1', 'gpu2.lab') }] } },
+  });
+  const preferred = 'preferredDuringSchedulingIgnoredDuringExecution';
+  const own = `{ podAffinity: { ${preferred}: [] }, nodeAffinity: { ${preferred}: [], ${required}: { nodeSelectorTerms: [
+    { matchExpressions: [{ key: zone, operator: In, values: [a] }] },
+    { matchFields: [{ key: metadata.name, operator: In, values: [gpu7] }] } ] } } }`;
+  const file = fileOf(SOURCE.replace('device: emulator', `device: emulator, pod: { affinity: ${own} }`));
+  expect(await affinityOf(file, 'gpu1')).toEqual({
+    podAffinity: { [preferred]: [] },
+    nodeAffinity: {
+      [preferred]: [],
+      [required]: {
+        nodeSelectorTerms: [
+          { matchExpressions: [{ key: 'zone', operator: 'In', values: ['a'] }], matchFields: others('gpu1') },
+          { matchFields: [{ key: 'metadata.name', operator: 'In', values: ['gpu7'] }, ...others('gpu1')] },
+        ],
+      },
+    },
+  });
+});
+
 test.skipIf(NO_KUBECTL)('a pilot without its Secret is ended, because it could not register', async () => {
   api.refuse = (_, resource) =>
     resource === 'secrets' ? [403, 'Forbidden', 'secrets is forbidden: User "anna" cannot create'] : undefined;
@@ -139,6 +170,7 @@ test.skipIf(NO_KUBECTL).each([
   Object.assign(podOf(name).spec, { nodeName: 'gpu7' });
   podOf(name).status = status;
   const why = await kubernetes.whyEnded(name);
+  expect([kubernetes.nodeOf(name), kubernetes.nodeOf('another')]).toEqual(['gpu7', undefined]);
   expect(why).toContain(text);
   expect(why).toMatch(new RegExp(`^pilot ${name} on gpu7: .*; its log: kubectl logs -n default job/${name}$`));
 });

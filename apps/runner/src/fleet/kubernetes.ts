@@ -45,6 +45,8 @@ export class Kubernetes implements Scheduler {
   #reasons = new Map<string, string>();
   /** By pilot: in how many successive calls of pilots() it had no pod. */
   #withoutPod = new Map<string, number>();
+  /** The node on which the pilot of the last whyEnded() call ran. */
+  #ended: { schedulerJob: string; node: string } | undefined;
 
   /** `folder` holds requests on their way to kubectl. `isolation` says how pilots sandbox kernels and compilers. */
   constructor(file: KubernetesFile, folder: string, isolation: IsolationWanted) {
@@ -55,7 +57,7 @@ export class Kubernetes implements Scheduler {
     this.#gateway = gatewayId(join(folder, 'id'));
   }
 
-  async submit(partition: string, token: string): Promise<string> {
+  async submit(partition: string, token: string, avoid: readonly string[] = []): Promise<string> {
     const { jobs, secrets } = this.#api;
     // Without this pause every round would create Jobs, whose pods take GPUs, and delete them.
     if (this.#refusal && performance.now() < this.#refusal.untilMs) throw this.#refusal.error;
@@ -66,7 +68,7 @@ export class Kubernetes implements Scheduler {
     const { name } = pilot;
     const made = await this.#api.create(
       jobs,
-      pilotJob(this.#file, partition, { ...pilot, isolation: this.#isolation }),
+      pilotJob(this.#file, partition, { ...pilot, isolation: this.#isolation, avoid }),
     );
     try {
       const { uid } = created.parse(made).metadata;
@@ -120,10 +122,16 @@ export class Kubernetes implements Scheduler {
     const [pod] = podList.parse(found).items;
     if (pod?.status.phase !== 'Failed') return undefined;
     const { namespace } = this.#file;
-    const node = pod.spec.nodeName ?? 'no node';
+    const { nodeName } = pod.spec;
+    this.#ended = nodeName === undefined ? undefined : { schedulerJob, node: nodeName };
+    const node = nodeName ?? 'no node';
     return plainLine(
       `pilot ${schedulerJob} on ${node}: ${remedyOf(pod, this.#file)}; its log: kubectl logs -n ${namespace} job/${schedulerJob}`,
     );
+  }
+
+  nodeOf(schedulerJob: string): string | undefined {
+    return this.#ended?.schedulerJob === schedulerJob ? this.#ended.node : undefined;
   }
 }
 
@@ -181,12 +189,18 @@ type Fields = Record<string, unknown>;
 const listIn = (fields: Fields | undefined, key: string): Fields[] =>
   ((fields && entryOf(fields, key)) ?? []) as Fields[];
 
+/** `avoid`: names of nodes on which the pilot should not run. */
+interface PilotPlan extends PilotNames {
+  isolation: IsolationWanted;
+  avoid?: readonly string[];
+}
+
+/** A mapping of the fleet file, whose fields the API server checks; empty if it is not there. */
+const fieldsIn = (fields: Fields | undefined, key: string): Fields =>
+  ((fields && entryOf(fields, key)) ?? {}) as Fields;
+
 /** The Job of a pilot. */
-export function pilotJob(
-  file: KubernetesFile,
-  partition: string,
-  { name, gateway, isolation }: PilotNames & { isolation: IsolationWanted },
-) {
+export function pilotJob(file: KubernetesFile, partition: string, { name, gateway, isolation, avoid = [] }: PilotPlan) {
   const { image, reach, scratch, scratch_gib: gib, tls_ca: authority } = file;
   const settings = file.partitions.find((one) => one.partition === partition)!;
   const { pod, container, cpus, memory_mib: memory, gpu, device, time_limit_minutes: minutes } = settings;
@@ -209,6 +223,7 @@ export function pilotJob(
         metadata: { labels },
         spec: {
           ...pod,
+          ...(avoid.length > 0 && { affinity: awayFrom(avoid, pod) }),
           restartPolicy: 'Never',
           automountServiceAccountToken: false,
           // This limit begins when the pod is on its node; a Job's own limit would include the wait for a GPU.
@@ -249,6 +264,24 @@ export function pilotJob(
     },
   };
 }
+
+/**
+ * The affinity of the fleet file's pod, without the given nodes. Each of its terms is a choice of its own, so each
+ * excludes them. A condition on a node's name has one value.
+ */
+function awayFrom(nodes: readonly string[], pod: Fields | undefined): Fields {
+  const affinity = fieldsIn(pod, 'affinity');
+  const node = fieldsIn(affinity, 'nodeAffinity');
+  const terms = listIn(fieldsIn(node, REQUIRED), 'nodeSelectorTerms');
+  const others = nodes.map((name) => ({ key: 'metadata.name', operator: 'NotIn', values: [name] }));
+  const nodeSelectorTerms = (terms.length === 0 ? [{}] : terms).map((term) => ({
+    ...term,
+    matchFields: [...listIn(term, 'matchFields'), ...others],
+  }));
+  return { ...affinity, nodeAffinity: { ...node, [REQUIRED]: { nodeSelectorTerms } } };
+}
+
+const REQUIRED = 'requiredDuringSchedulingIgnoredDuringExecution';
 
 /**
  * The Secret with a pilot's token and the certificate authority that the pilot trusts. Kubernetes deletes it with the

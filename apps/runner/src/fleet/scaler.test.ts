@@ -377,6 +377,25 @@ test('a node on which a pilot failed gets none for ten minutes, unless no other 
   expect(await fails()).toEqual([]);
 });
 
+test('a pilot that can start on no other node than a bad one is replaced by one for all nodes', async () => {
+  const { scaler, state, present, clock } = fixture();
+  state.queued = 1;
+  Object.assign(state, { why: 'pilot 1 on n1: no space is left', node: 'n1' });
+  await scaler.round();
+  // A pilot for all nodes waits for whatever the scheduler says.
+  state.stuck = 'Change the cluster: pilot 1 waits';
+  await scaler.round();
+  expect([[...present], state.avoid]).toEqual([['1'], []]);
+  state.stuck = undefined;
+  present.clear();
+  clock.ms += 11_000;
+  await scaler.round();
+  expect([[...present], state.avoid]).toEqual([['2'], ['n1']]);
+  state.stuck = 'Change the cluster: pilot 2 waits, no node matches its affinity';
+  await scaler.round();
+  expect([[...present], state.avoid]).toEqual([['3'], []]);
+});
+
 test("if the scheduler refuses one partition's pilots, other partitions get theirs, and only the refused partition's jobs are warned", async () => {
   const bad = { ...FILE.partitions[0]!, partition: 'bad' };
   const { scaler, state, present, pool } = fixture({ ...FILE, partitions: [bad, ...FILE.partitions] });

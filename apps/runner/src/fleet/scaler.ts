@@ -48,6 +48,8 @@ export class Scaler {
   readonly #options: ScalerOptions;
   readonly #nowMs: () => number;
   readonly #registered = new Set<number>();
+  /** Scheduler jobs of the pilots that were submitted to some of their partition's nodes only. */
+  readonly #apart = new Set<string>();
   #stopped = false;
   #asked = false;
   #countedMs = -Infinity;
@@ -148,8 +150,17 @@ export class Scaler {
         if (!wasThere && this.#nowMs() - submitMs <= UNSEEN_MS) continue;
         table.ended(id);
         pool.account.refusals.delete(id);
+        this.#apart.delete(schedulerJob);
         if (!wasThere) await this.#failed({ partition, schedulerJob }, { refusal });
       } else if (!registered && !pool.storeFailure()) {
+        if (this.#apart.has(schedulerJob) && scheduler.whyStuck?.(schedulerJob) !== undefined) {
+          // No other node is left for it.
+          pool.badNodes.forget(partition);
+          table.ended(id);
+          this.#apart.delete(schedulerJob);
+          await scheduler.cancel([schedulerJob]);
+          continue;
+        }
         const run = scheduler.runsUnregistered?.(schedulerJob);
         if (!run || run.seconds < MOST_SECONDS) continue;
         pool.gone(id);
@@ -283,7 +294,9 @@ export class Scaler {
     const { pool, scheduler } = this.#options;
     const avoid = pool.badNodes.of(partition, this.#nowMs());
     try {
-      return await scheduler.submit(partition, token, avoid);
+      const schedulerJob = await scheduler.submit(partition, token, avoid);
+      if (avoid.length > 0) this.#apart.add(schedulerJob);
+      return schedulerJob;
     } catch (error) {
       if (avoid.length === 0 || !(error instanceof SchedulerError) || !error.refused) throw error;
       pool.badNodes.forget(partition);

@@ -109,6 +109,16 @@ export async function startKubernetesApi(): Promise<KubernetesApi> {
     const wrong =
       Object.values(labels).find((value) => !LABEL_VALUE.test(value)) ?? (NAME.test(name) ? undefined : name);
     if (wrong !== undefined) return refusal(422, 'Invalid', `${kind} "${name}" is invalid: metadata: "${wrong}"`);
+    const { affinity } = podSpecOf(object);
+    const term = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms?.find(
+      ({ matchFields = [] }) => matchFields.some(({ key, values }) => key !== 'metadata.name' || values.length !== 1),
+    );
+    if (term)
+      return refusal(
+        422,
+        'Invalid',
+        `${kind} "${name}" is invalid: matchFields: must be only one value when \`operator\` is 'In' or 'NotIn' for node field selector`,
+      );
     const key = `${resource}/${name}`;
     if (objects.has(key)) return refusal(409, 'AlreadyExists', `${resource} "${name}" already exists`);
     const made = { ...object, metadata: { ...object.metadata, labels, uid: `uid-${(uids += 1)}` } };
@@ -141,6 +151,20 @@ export async function startKubernetesApi(): Promise<KubernetesApi> {
     return [200, { kind: 'Status', apiVersion: 'v1', status: 'Success' }];
   }
 }
+
+interface PodSpec {
+  affinity?: {
+    nodeAffinity?: {
+      requiredDuringSchedulingIgnoredDuringExecution?: {
+        nodeSelectorTerms?: { matchFields?: { key: string; values: string[] }[] }[];
+      };
+    };
+  };
+}
+
+/** The PodSpec of a Job or a pod; empty for a Secret. */
+const podSpecOf = ({ spec }: KubernetesObject): PodSpec =>
+  ((spec as Fields | undefined)?.['template'] as { spec: PodSpec } | undefined)?.spec ?? (spec as PodSpec) ?? {};
 
 const refusal = (code: number, reason: string, message: string): [number, unknown] => [
   code,
