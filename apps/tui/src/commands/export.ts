@@ -10,11 +10,13 @@ import type { CommandContext } from './context.ts';
 import { kernelReference, otherName, parseKernelArgument, type KernelArgument } from './kernel-argument.ts';
 import { jobSettings, variantSettings, type JobCommandOptions } from './options.ts';
 import { flashInferFiles } from '../export/flashinfer.ts';
+import { pagedDecodeFiles } from '../export/flashinfer-decode.ts';
 import { kernelBuilderFiles } from '../export/kernel-builder.ts';
 import { kernelBenchFiles } from '../export/kernelbench.ts';
 import { popcornFile } from '../export/popcorn.ts';
 import { robustKbenchFiles } from '../export/robust-kbench.ts';
 import { torchFile } from '../export/torch-file.ts';
+import { PAGED_DECODE } from '../export/torch-signatures.ts';
 import { wheelFiles } from '../export/torch-wheel.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
 
@@ -26,7 +28,8 @@ const EXPORTS: Readonly<Record<ExportFormat, (kernel: ExportedKernel) => Exporte
   torch: torchFile,
   wheel: wheelFiles,
   kernelbench: kernelBenchFiles,
-  flashinfer: flashInferFiles,
+  flashinfer: (kernel) =>
+    kernel.manifest.problem.id === PAGED_DECODE ? pagedDecodeFiles(kernel) : flashInferFiles(kernel),
   robustKbench: robustKbenchFiles,
   popcorn: popcornFile,
   hf: kernelBuilderFiles,

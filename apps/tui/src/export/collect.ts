@@ -32,7 +32,7 @@ import { type ExportedKernel, isExported, isExportedInPython } from './exported-
 import type { ExportFormat } from './export-options.ts';
 import { lastVerdict, measuredShapes, storedJobs } from './stored-jobs.ts';
 import { operatorProblem } from './torch-operator.ts';
-import { SIGNATURES } from './torch-signatures.ts';
+import { PAGED_DECODE, SIGNATURES } from './torch-signatures.ts';
 
 /** The license of the kernels that come with a runner. */
 const OWN_LICENSE = 'Apache-2.0';
@@ -187,7 +187,9 @@ function withDefaults(request: BuildRequest, manifest: Manifest): BuildRequest {
 
 /** The property of the manifest that the format cannot express; undefined if the format can express the kernel. */
 export function exportProblem(manifest: Manifest, format: ExportFormat): string | undefined {
-  const reason = IN_PYTHON.has(format) ? (launchProblem(manifest) ?? pythonProblem(manifest)) : sourceProblem(manifest);
+  // FlashInfer-Bench's solutions of paged decoding are PyTorch files.
+  const inPython = IN_PYTHON.has(format) || (format === 'flashinfer' && manifest.problem.id === PAGED_DECODE);
+  const reason = inPython ? (launchProblem(manifest) ?? pythonProblem(manifest)) : sourceProblem(manifest);
   return reason && `${manifest.id} can't be exported: ${reason}`;
 }
 

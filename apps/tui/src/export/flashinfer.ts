@@ -17,7 +17,7 @@ import {
 import { capability, extensionFlags, kernelUnit } from './kernel-unit.ts';
 
 const OP_TYPE = 'mha_dense';
-const AUTHOR = 'flashcore';
+export const AUTHOR = 'flashcore';
 /** The head dimension of definitions, whose axes are constant. */
 const HEAD_DIM = 64;
 
@@ -136,7 +136,8 @@ const solutionOf = (
   ],
 });
 
-const noticeBefore = (kernel: ExportedKernel): string => {
+/** The notice of a kernel that is known to be wrong, before a description. */
+export const noticeBefore = (kernel: ExportedKernel): string => {
   const notice = unverifiedNotice(kernel);
   return notice === undefined ? '' : `${notice}. `;
 };
@@ -235,5 +236,5 @@ const traceOf = ({ name, shape, solution, measured }: TraceInput): unknown => ({
   },
 });
 
-const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
+export const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
 const lines = (values: readonly unknown[]): string => values.map((value) => `${JSON.stringify(value)}\n`).join('');

@@ -11,6 +11,7 @@ import { missing } from '@flashcore/shared/testing';
 import { entryOf } from '@flashcore/shared/text';
 import { expect, onTestFinished, test } from 'vitest';
 import type { ExportedKernel } from './exported-kernel.ts';
+import { pagedDecodeFiles } from './flashinfer-decode.ts';
 import { torchFile } from './torch-file.ts';
 import { operatorProblem } from './torch-operator.ts';
 
@@ -387,6 +388,80 @@ print(refused(flash_attn_with_kvcache, torch.randn(B, 2, H, D), kc, vc${more}))
       : 'decode_paged: paged_kv_cache must be a tuple of K and V: pages of one tensor are not contiguous',
     `${id}: 2 queries must be causal=True: the last one sees the last key`,
   ]);
+});
+
+interface Solution {
+  definition: string;
+  spec: Record<string, unknown>;
+  sources: { path: string; content: string }[];
+}
+
+torchTest.each(['decode_hopper_paged', 'decode_mma_paged', 'decode_paged'])(
+  'solutions of %s compute what their definitions in the data set of FlashInfer-Bench say',
+  { timeout: 120_000 },
+  (id) => {
+    const files = pagedDecodeFiles(exportedOf(`examples/kernels/${id}`, { BF16: 1 }));
+    const texts = Object.entries(files).map(([file, text]) => [file, JSON.parse(text)] as const);
+    const solutions = texts.flatMap(([file, json]) => (file.startsWith('solutions/') ? [json as Solution] : []));
+    expect([solutions.length, texts.length]).toEqual([17, 34]);
+    const printed = ['gqa_paged_decode_h6_kv1_d128_ps64', 'gqa_paged_decode_h32_kv8_d128_ps1'].flatMap((name) => {
+      const { spec, sources } = solutions.find(({ definition }) => definition === name)!;
+      expect(spec).toMatchObject({ entry_point: 'main.py::run', destination_passing_style: false });
+      const definition = files[`definitions/gqa_paged/${name}.json`]!;
+      return runFile(
+        sources[0]!.content,
+        `
+def _run(q, k, v, lengths, table, out, lse, scale, window, softcap):
+    planned({"q": q, "k": k, "v": v, "lengths": lengths, "table": table, "out": out, "lse": lse},
+            {"scale": scale, "window": window, "softcap": softcap})
+    for b, n in enumerate(lengths.tolist()):
+        rows = [each[table[b].long()].flatten(0, 1)[:n] for each in (k, v)]
+        o, l = reference(*swap(q[b], *rows), 2, scale, window)
+        out[b], lse[b] = o.transpose(0, 1), l
+definition = json.loads(${JSON.stringify(JSON.stringify(JSON.parse(definition)))})
+value = {axis: each["value"] for axis, each in definition["axes"].items() if each["type"] == "const"}
+H, Hkv, D, page = (value[axis] for axis in ("num_qo_heads", "num_kv_heads", "head_dim", "page_size"))
+lengths = torch.tensor([3, 0, 2 * page + 1, page], dtype=torch.int32)
+pages = (lengths + page - 1) // page
+kv_indptr = torch.nn.functional.pad(pages.cumsum(0), (1, 0)).int()
+kv_indices = torch.randperm(12)[: int(pages.sum())].int()
+q = torch.randn(4, H, D, dtype=torch.bfloat16)
+k_cache, v_cache = (torch.randn(12, page, Hkv, D, dtype=torch.bfloat16) for _ in range(2))
+given = {"q": q, "k_cache": k_cache, "v_cache": v_cache, "kv_indptr": kv_indptr, "kv_indices": kv_indices}
+if page > 1: given["kv_last_page_len"] = (lengths - 1) % page + 1
+assert list(definition["inputs"]) == [*given, "sm_scale"]
+scope = {}
+exec(definition["reference"], scope)
+want = scope["run"](*given.values(), 0.2)
+# As FlashInfer-Bench calls it.
+out, lse = run(*given.values(), 0.2)
+assert list(definition["outputs"]) == ["output", "lse"] and out.dtype == torch.bfloat16 and lse.dtype == torch.float32
+close(out, want[0], 2e-2)
+seen = lengths > 0
+close(lse[seen], want[1][seen])
+assert (lse[~seen] == -math.inf).all() and (want[1][~seen] == -math.inf).all()
+# As trace_apply calls it.
+if page > 1:
+    del given["kv_last_page_len"]
+    print(refused(lambda: run(**given, return_lse=False)))
+else:
+    assert torch.equal(run(**given, sm_scale=0.2, return_lse=False), out)
+    assert torch.equal(run(**given, sm_scale=0.2, return_lse=True)[1], lse)
+    print("trace_apply")
+`,
+      );
+    });
+    expect(printed).toEqual([
+      `${id}: kv_last_page_len is missing, and last pages are rarely full: pass it, or use pages of one row`,
+      'trace_apply',
+    ]);
+  },
+);
+
+test('a kernel of paged decoding that is not bf16 has no solution in FlashInfer-Bench', () => {
+  expect(() => pagedDecodeFiles(exportedOf('examples/kernels/decode_paged'))).toThrow(
+    '--flashinfer: decode_paged takes fp16',
+  );
 });
 
 torchTest(

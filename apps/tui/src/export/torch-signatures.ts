@@ -612,12 +612,15 @@ q and o are [B, S, H, D], S at most 8, whose last query sees the last key; ${
 lengths is int32 on the device: a CUDA graph reads it at each replay, so that lengths may grow.
 ${paged ? 'BatchDecodeWithPagedKVCacheWrapper' : 'single_decode_with_kv_cache'} has FlashInfer's signature. There is no backward.`;
 
+/** The problem of decoding over a paged cache. */
+export const PAGED_DECODE = 'attention_decode_paged';
+
 /** The signatures by problem. The file of a problem that is not listed has only the operator. */
 export const SIGNATURES: Readonly<Record<string, Signatures>> = {
   attention: { about: attentionAbout, backward: 'attention_backward', code: attentionCode },
   attention_varlen: { about: () => VARLEN_ABOUT, code: varlenCode },
   attention_decode: { about: () => decodeAbout(false), code: decodeCode(false) },
-  attention_decode_paged: {
+  [PAGED_DECODE]: {
     about: () => decodeAbout(true),
     derivedAxes: '{**extents, "Skv": tensors["table"].shape[1] * extents["page"]}',
     code: decodeCode(true),
