@@ -3,11 +3,12 @@
  * a client submits a job and waits for the message, the gateway is stopped, what the message names is corrected, and
  * the gateway is started again. Prints a Markdown table with the seconds until the message and until the job passed.
  * As root, after `npm run build`: npx nx fleet-walk test [part of a fault's name ...]
+ * With FLASHCORE_LIBRARY_CACHE=node_modules/.cache/flashcore-tests/libraries no node compiles the emulator.
  */
 import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, loadavg, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { freePort, waitFor } from '@flashcore/shared/testing';
 import { isAlive, ROOT } from '../support/home.ts';
 import { startSlurm, type SlurmCluster } from '../support/slurm-cluster.ts';
@@ -181,7 +182,7 @@ ${setup === undefined ? '' : `setup: ${setup}\n`}partitions:
   const since = performance.now();
   const job = client ?? submitted();
   const exitCode = await waitFor('the job', () => job.exitCode ?? undefined, 300_000).catch(() => 'no exit');
-  const after = `${exitCode === 0 ? 'PASSED' : `exit code ${exitCode}: ${job.said.slice(-300)}`} after ${seconds(since)} s`;
+  const after = `${exitCode === 0 ? 'PASSED' : `exit code ${exitCode}: ${job.said.slice(-300).replaceAll('\n', ' ')}`} after ${seconds(since)} s`;
   await ended(one);
   await waitFor(
     'pilots to end',
@@ -198,6 +199,9 @@ const slurm = await startSlurm(at('c'));
 try {
   const env: NodeJS.ProcessEnv = {
     ...process.env,
+    ...(process.env['FLASHCORE_LIBRARY_CACHE'] && {
+      FLASHCORE_LIBRARY_CACHE: resolve(process.env['FLASHCORE_LIBRARY_CACHE']),
+    }),
     SLURM_CONF: slurm.conf,
     FLASHCORE_HOME: at('home'),
     FLASHCORE_ALLOW_ROOT: '1',
