@@ -377,6 +377,19 @@ test('a node on which a pilot failed gets none for ten minutes, unless no other 
   expect(await fails()).toEqual([]);
 });
 
+test('a pilot that ends at once is reported at once, if the scheduler says that it has ended', async () => {
+  const { scaler, state, present, pool, table } = fixture();
+  state.queued = 1;
+  await scaler.round();
+  present.clear();
+  // The scheduler's list may lack a new pilot.
+  await scaler.round();
+  expect([table.pilots().length, pool.account.schedulerProblem]).toEqual([1, undefined]);
+  state.why = 'pilot 1 on n1: Put the bundle where the node can run it';
+  await scaler.round();
+  expect(pool.account.schedulerProblem).toBe(`partition gpu: ${state.why}`);
+});
+
 test('a pilot that can start on no other node than a bad one is replaced by one for all nodes', async () => {
   const { scaler, state, present, clock } = fixture();
   state.queued = 1;

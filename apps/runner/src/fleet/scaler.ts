@@ -28,7 +28,7 @@ const FIRST_AT_ONCE = 16;
 const MOST_AT_ONCE = 256;
 /** Parallel calls of sbatch; a controller handles some hundred per second. */
 const SIDE_BY_SIDE = 8;
-/** For this long after a pilot was submitted, the scheduler's list may lack it. */
+/** For this long after a pilot was submitted, the scheduler's list may lack it although it has not ended. */
 const UNSEEN_MS = 10_000;
 /**
  * After this many pilots in a row have ended before they registered, new ones are submitted only every
@@ -147,7 +147,7 @@ export class Scaler {
         pool.gone(id);
         const refusal = pool.account.refusals.get(id)?.text;
         const wasThere = this.#registered.delete(id);
-        if (!wasThere && this.#nowMs() - submitMs <= UNSEEN_MS) continue;
+        if (!wasThere && this.#nowMs() - submitMs <= UNSEEN_MS && !(await this.#whyEnded(schedulerJob))) continue;
         table.ended(id);
         pool.account.refusals.delete(id);
         this.#apart.delete(schedulerJob);
@@ -184,6 +184,11 @@ export class Scaler {
     for (const { id } of stuck) table.ended(id);
   }
 
+  /** If the scheduler does not answer, the next round reports it. */
+  async #whyEnded(schedulerJob: string): Promise<string | undefined> {
+    return this.#options.scheduler.whyEnded(schedulerJob).catch(() => undefined);
+  }
+
   /** `refusal`: the gateway's; `slow`: why it was cancelled. */
   async #failed(
     { partition, schedulerJob }: Pick<PilotRow, 'partition' | 'schedulerJob'>,
@@ -191,8 +196,7 @@ export class Scaler {
   ): Promise<void> {
     const { scheduler, logger, pool } = this.#options;
     const { count, why: before } = this.#failures.get(partition) ?? { count: 0 };
-    // If the scheduler does not answer, the next round reports it.
-    const cause = refusal ?? slow ?? (await scheduler.whyEnded(schedulerJob).catch(() => undefined));
+    const cause = refusal ?? slow ?? (await this.#whyEnded(schedulerJob));
     const why = cause ?? before;
     const node = cause === undefined ? undefined : scheduler.nodeOf?.(schedulerJob);
     if (node !== undefined) pool.badNodes.add(partition, node, this.#nowMs());
