@@ -154,6 +154,9 @@ ${setup === undefined ? '' : `setup: ${setup}\n`}partitions:
       () => (child.said.includes('serves on') || child.exitCode !== null ? true : undefined),
       LIMIT_MS,
     );
+    // fa-tui gives a runner less time to answer than it needs on a busy machine just after its start.
+    for (let tries = 0; tries < 10 && child.exitCode === null; tries += 1)
+      if (spawnSync(join(BIN, 'fa-tui'), ['fleet', '--runner', address], { env }).status === 0) break;
     return child;
   };
   const submitted = () => started('fa-tui', [...JOB, '--runner', address], env);
@@ -167,9 +170,12 @@ ${setup === undefined ? '' : `setup: ${setup}\n`}partitions:
   if (one.exitCode === null) {
     const since = performance.now();
     const job = (client = submitted());
-    const heard = await waitFor('a message', () => /No pilot yet\. .*/.exec(job.said)?.[0], LIMIT_MS).catch(
-      () => `nothing: ${job.said}`,
-    );
+    const nothing = (): string => `nothing: ${job.said.trim().replaceAll('\n', ' ')}`;
+    const heard = await waitFor(
+      'a message',
+      () => /No pilot yet\. .*/.exec(job.said)?.[0] ?? (job.exitCode === null ? undefined : nothing()),
+      LIMIT_MS,
+    ).catch(nothing);
     told = `${seconds(since)} s`;
     message = heard.replace('No pilot yet. partition low: ', '');
     const shown = spawnSync(join(BIN, 'fa-tui'), ['fleet', '--runner', address], { env, encoding: 'utf8' });
