@@ -145,6 +145,9 @@ test('/ searches the log and filters the kernels, and a filter that is typed aga
   const isListed = (kernel: string): boolean =>
     terminal.lines().some((line) => new RegExp(`flashcore_${kernel} +- `).test(line));
   try {
+    // The view that was on the screen when fa-tui last ended.
+    await terminal.waitFor(/\[\d \w+\]/);
+    terminal.type('1');
     await terminal.waitFor(/1 Run {2}fa_v1_baseline/);
     terminal.type('/');
     await terminal.waitFor(/\n \/█/);

@@ -132,6 +132,15 @@ test.each<[string, Mistake]>([
   expect(found(mistake)).toBeUndefined();
 });
 
+test.each<[string, (query: number) => boolean]>([
+  ['every row', () => true],
+  ['every 32nd row', (query) => query % 32 === 30],
+])('a mask that is one off in %s names no keys, because each row has another', (_, isOff) => {
+  const causal = caseOf(`1x${HEADS}x${KEYS}x${COLUMNS}c`);
+  const logit: Mistake['logit'] = (right, key, query) => (key <= query + Number(isOff(query)) ? right : -Infinity);
+  expect(found({ logit }, causal)).toBeUndefined();
+});
+
 test('a right output names no keys', () => {
   expect(found({})).toBeUndefined();
 });

@@ -72,7 +72,7 @@ export function wrongKeysOf(reference: Reference, wrong: WrongOutput): WrongKeys
     values,
     entryOf(ROUNDING, output.dtype) ?? USUAL_ROUNDING,
   );
-  if (explained === undefined || explained.keys.length > keys / 2) return undefined;
+  if (explained === undefined || explained.keys.length > keys / 2 || !belongsToKeys(explained)) return undefined;
   const weights = weightsOf(reference, { kind, inputs, head, rows: wrongRows.map(({ row }) => row) });
   return {
     keys: explained.keys.toSorted((a, b) => a - b),
@@ -143,6 +143,22 @@ function explain(
     keys: places.map((place) => keys[place]!),
     rows: rows.map(({ scale, parts }) => ({ scale, parts: places.map((place) => parts[place]!) })),
   };
+}
+
+/** A part of a row's error with less than this share of its square is there by chance. */
+const LEAST_SHARE_OF_ROW = 1e-2;
+
+/**
+ * Whether the same keys are wrong in several rows. If each row has keys of its own, the fault is in what rows see, such
+ * as a mask that is one off, and naming keys would mislead.
+ */
+function belongsToKeys({ keys, rows }: Explained): boolean {
+  if (rows.length === 1) return true;
+  const counts = keys.map(
+    (_, place) =>
+      rows.filter(({ parts }) => parts[place]! ** 2 >= LEAST_SHARE_OF_ROW * sumOf(parts, (part) => part ** 2)).length,
+  );
+  return counts.every((count) => count > 1) && sumOf(counts, (count) => count) >= (keys.length * rows.length) / 4;
 }
 
 /** Least squares for a row's error: of the right row, because the weights of a row add up to 1, and of values. */
