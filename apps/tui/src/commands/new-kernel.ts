@@ -248,7 +248,10 @@ export function makeFolder(folder: string): void {
   try {
     mkdirSync(folder);
   } catch (error) {
-    throw new UsageError(`${folder} cannot be made (${(error as NodeJS.ErrnoException).code}): give another place`);
+    const { code } = error as NodeJS.ErrnoException;
+    // Made by another program after requireFree().
+    if (code === 'EEXIST') requireFree(folder);
+    throw new UsageError(`${folder} cannot be made (${code}): give another place`);
   }
 }
 

@@ -233,24 +233,29 @@ function pressInListFilter(
 
 function pressInNewKernel(key: string, overlay: OverlayOf<'new-kernel'>, context: KeyContext): void {
   if (key === 'escape') return close(context);
+  // A second Enter would find the folder that the first one makes.
+  if (overlay.isMaking === true) return;
   if (key === 'enter') return overlay.text === '' ? undefined : void makeKernel(overlay, context);
   const { kind, from, text } = overlay;
   context.store.dispatch({ type: 'overlay', overlay: { kind, from, text: editedText(text, key) } });
 }
 
 /** Makes the copy and moves the cursor of view 7 to it. The prompt stays open if that fails, to correct the name. */
-async function makeKernel(overlay: OverlayOf<'new-kernel'>, context: KeyContext): Promise<void> {
+async function makeKernel({ kind, text, from }: OverlayOf<'new-kernel'>, context: KeyContext): Promise<void> {
   const { store, session, newKernel } = context;
-  const { text, from } = overlay;
   if (newKernel === undefined) {
     close(context);
     return tellNothing('A replay makes no kernels', context);
   }
+  const making = { kind, text, from, isMaking: true };
+  store.dispatch({ type: 'overlay', overlay: making });
+  // Escape closes the prompt while the folder is made, and another dialog may be open by then.
+  const isOpen = (): boolean => store.state.ui.overlay === making;
   try {
     const folder = await newKernel(expandHome(text), from);
-    close(context);
     logCommand(store, 'new', text, '--from', from);
     await session.lists.kernels();
+    if (isOpen()) close(context);
     if (store.state.ui.kernelList !== 'kernels') store.dispatch({ type: 'kernel-list', list: 'kernels' });
     store.dispatch({ type: 'kernel-chosen', key: folder });
     const made = `${folder} is your copy of ${path.basename(from)}`;
@@ -262,7 +267,9 @@ async function makeKernel(overlay: OverlayOf<'new-kernel'>, context: KeyContext)
         : `7 does not list it yet, fa-tui run ${folder} runs it`;
     store.dispatch({ type: 'notice', text: `${made}: ${next}`, tone: 'info' });
   } catch (error) {
-    store.dispatch({ type: 'overlay', overlay: { ...overlay, problem: errorText(error) } });
+    const problem = errorText(error);
+    if (isOpen()) store.dispatch({ type: 'overlay', overlay: { kind, text, from, problem } });
+    else store.dispatch({ type: 'notice', text: problem, tone: 'warn' });
   }
 }
 

@@ -310,6 +310,33 @@ test('N in view 7 makes a copy under the typed name and moves the cursor to it; 
   expect(terminal.store.state.notice?.text).toMatch(/^\/work of mine\/good is your copy of fa_v2_wmma: e edits it/);
 });
 
+test('N says at once that the copy is being made, and makes it once, however often Enter is pressed', async () => {
+  const made: string[] = [];
+  const slow = Promise.withResolvers<void>();
+  terminal.onNewKernel(async (name) => {
+    made.push(name);
+    await slow.promise;
+    return listFolder('good');
+  });
+  await terminal.press('7jNgood\r');
+  expect(await terminal.screen()).toMatch(/name of your copy of fa_v2_wmma: good█ {2}making the copy/);
+  await terminal.press('\rx\r');
+  slow.resolve();
+  await expect.poll(() => terminal.store.state.notice?.text).toMatch(/good is your copy of fa_v2_wmma: e edits it/);
+  expect([made, ui().overlay]).toEqual([['good'], undefined]);
+});
+
+test('Escape closes the prompt of N while the copy is made, and a failure is then a message above the open dialog', async () => {
+  const slow = Promise.withResolvers<never>();
+  terminal.onNewKernel(() => slow.promise);
+  await terminal.press('7jNgood\r');
+  await terminal.press(ESCAPE);
+  await terminal.press('/');
+  slow.reject(new Error('the disk is full'));
+  await expect.poll(() => terminal.store.state.notice?.text).toBe('the disk is full');
+  expect(ui().overlay?.kind).toBe('list-filter');
+});
+
 /** Makes the runner list a kernel in a folder. */
 function listFolder(kernelId: string): string {
   const folder = `/work of mine/${kernelId}`;

@@ -116,6 +116,8 @@ export type Overlay =
       readonly text: string;
       /** The kernel to copy: an id of the runner's, or a folder. */
       readonly from: string;
+      /** Whether the folder is being made, after Enter. */
+      readonly isMaking?: boolean;
       /** The reason why the folder could not be made, after Enter. */
       readonly problem?: string;
     }

@@ -130,6 +130,7 @@ function promptRow(overlay: Exclude<Prompt, { kind: 'confirm' }>, width: number)
 function remarkOf(overlay: Exclude<Prompt, { kind: 'confirm' }>): Row {
   if (overlay.kind === 'list-filter' && overlay.untouched === true) return [run('  typing replaces it', 'dim')];
   if (overlay.kind !== 'watch-folder' && overlay.kind !== 'new-kernel') return [];
+  if (overlay.kind === 'new-kernel' && overlay.isMaking === true) return [run('  making the copy', 'accent')];
   const names = overlay.kind === 'watch-folder' ? overlay.names : [];
   return [run(names.map((name) => `  ${name}`).join(''), 'dim'), run(`  ${overlay.problem ?? ''}`, 'warn')];
 }
