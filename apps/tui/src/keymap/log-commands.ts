@@ -7,9 +7,11 @@ import { openListing } from '../state/source-place.ts';
 
 const hasLog = (state: AppState): boolean => state.attached !== undefined && filteredList(state) === undefined;
 const hasQuery = (state: AppState): boolean => hasLog(state) && state.ui.log.query !== '';
-const NO_LOG = 'There is no log: no job is shown';
 const NO_SEARCH = 'Nothing is being searched for: / searches the log';
 const NOT_HERE = '1 shows the log; this key works there';
+/** Next to a list there may be a job's log, in which these keys do not move. */
+const noLog = ({ attached }: AppState): string =>
+  attached === undefined ? 'There is no log: no job is shown' : NOT_HERE;
 const inRun = (state: AppState): boolean => hasLog(state) && state.ui.view === 'run';
 
 export const LOG_COMMANDS = [
@@ -20,7 +22,7 @@ export const LOG_COMMANDS = [
     help: 'Search the log: text or a regular expression',
     hint: 'search',
     when: hasLog,
-    whyNot: NO_LOG,
+    whyNot: noLog,
   },
   { id: 'next-match', keys: ['n'], group: 'log', help: 'Next match', hint: 'next', when: hasQuery, whyNot: NO_SEARCH },
   {
@@ -54,7 +56,7 @@ export const LOG_COMMANDS = [
     group: 'log',
     help: 'Next error in the log',
     when: hasLog,
-    whyNot: NO_LOG,
+    whyNot: noLog,
   },
   {
     id: 'follow',
@@ -63,7 +65,7 @@ export const LOG_COMMANDS = [
     help: 'Follow the log, or stop',
     hint: 'follow',
     when: hasLog,
-    whyNot: NO_LOG,
+    whyNot: noLog,
   },
   {
     id: 'wrap',

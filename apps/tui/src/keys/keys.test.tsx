@@ -1118,6 +1118,20 @@ test('in the form, Ctrl-U clears a typed field, and a field that takes no text s
   expect(terminal.store.state.notice?.text).toMatch(/ takes only its choices: ← → change it$/);
 });
 
+test('a key of the log says in the lists where it works, and without a job that there is no log', async () => {
+  const said = () => terminal.store.state.notice?.text;
+  for (const key of ['E', 'f']) {
+    await terminal.press(`7gj${key}`);
+    expect(said()).toBe('1 shows the log; this key works there');
+    await terminal.press('1');
+    expect(said()).toBeUndefined();
+  }
+  terminal.close();
+  terminal = openTerminal({ columns: 120, rows: 40 });
+  await terminal.press('E');
+  expect(said()).toBe('There is no log: no job is shown');
+});
+
 test('the message about a pinned job goes when another view or job is shown', async () => {
   await terminal.press('1b');
   expect(terminal.store.state.notice?.text).toMatch(/^Pinned: /);
