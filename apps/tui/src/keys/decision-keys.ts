@@ -24,7 +24,10 @@ export async function openDecision({ store, session }: KeyContext, choice: Choic
   const refusal = refusalOf(store.state, view, choice);
   if (refusal === undefined)
     store.dispatch({ type: 'overlay', overlay: { kind: 'decide', job, choice, note: '', top: 0 } });
-  else store.dispatch({ type: 'notice', text: `Cannot ${choice} ${namedJob(view)}: ${refusal}`, tone: 'warn' });
+  else {
+    const text = `Cannot ${choice} ${namedJob(view)}: ${refusal}`;
+    store.dispatch({ type: 'notice', text, tone: 'warn', about: 'view' });
+  }
 }
 
 type Dialog = Extract<Overlay, { kind: 'decide' }>;

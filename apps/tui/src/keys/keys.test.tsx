@@ -1118,6 +1118,13 @@ test('in the form, Ctrl-U clears a typed field, and a field that takes no text s
   expect(terminal.store.state.notice?.text).toMatch(/ takes only its choices: ← → change it$/);
 });
 
+test('a refused decision is told where it was made, and goes with the view', async () => {
+  await terminal.press('1a');
+  expect(terminal.store.state.notice?.text).toMatch(/^Cannot accept /);
+  await terminal.press(RAW.right!);
+  expect([ui().view, terminal.store.state.notice]).toEqual(['correct', undefined]);
+});
+
 test('a key of the log says in the lists where it works, and without a job that there is no log', async () => {
   const said = () => terminal.store.state.notice?.text;
   for (const key of ['E', 'f']) {
