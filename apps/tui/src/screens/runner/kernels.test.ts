@@ -9,6 +9,7 @@ import {
   KernelSchema,
   Outcome,
   TimingMode,
+  type Job,
 } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
@@ -36,33 +37,44 @@ test('short notes are shown in full, and of long notes only the headings', () =>
   );
 });
 
-test('a job that failed after the last experiment passed is the verdict of the row', () => {
-  const job = (outcome: Outcome, minutes: number, name: string) => ({
-    name,
+const jobOf = (outcome: Outcome, minutes: number, kind = JobKind.EXPERIMENT) =>
+  create(JobSchema, {
+    name: `jobs/${minutes}`,
+    kind,
     kernelId: 'mine',
     createTime: timestampFromMs(60_000 * minutes),
     state: JobState.ENDED,
     outcome,
   });
-  const experiment = job(Outcome.PASSED, 0, 'jobs/1');
-  const rowAfter = (...later: ReturnType<typeof job>[]): string => {
-    const state = {
-      ...initialState({ runner: { label: '', embedded: true }, columns: 120, rows: 60, now: 600_000 }),
-      kernels: [create(KernelSchema, { kernelId: 'mine', title: 'Mine' })],
-      hasKernels: true,
-      jobs: [...later, experiment].map((each) => create(JobSchema, each)),
-      experiments: [create(ExperimentSummarySchema, { job: experiment })],
-    };
-    const { body } = kernelsView({ state, log: new LogBuffer(1), search: undefined }, { width: 116, height: 20 });
-    return rowText(body[1]!);
+
+/** The row of a kernel ten minutes after its experiment, if other jobs followed, newest first. */
+function rowAfter(experiment: Job, ...later: Job[]): string {
+  const state = {
+    ...initialState({ runner: { label: '', embedded: true }, columns: 120, rows: 60, now: 600_000 }),
+    kernels: [create(KernelSchema, { kernelId: 'mine', title: 'Mine' })],
+    hasKernels: true,
+    jobs: [...later, experiment],
+    experiments: [create(ExperimentSummarySchema, { job: experiment })],
   };
-  expect(rowAfter()).toMatch(/mine +✓ passed/);
-  expect(rowAfter(job(Outcome.COMPILE_FAILED, 2, 'jobs/2'))).toMatch(/mine +✗ compile failed/);
+  const { body } = kernelsView({ state, log: new LogBuffer(1), search: undefined }, { width: 116, height: 20 });
+  return rowText(body[1]!);
+}
+
+test('a job that failed after the last experiment passed is the verdict of the row', () => {
+  const passed = jobOf(Outcome.PASSED, 0);
+  expect(rowAfter(passed)).toMatch(/mine +✓ passed/);
+  expect(rowAfter(passed, jobOf(Outcome.COMPILE_FAILED, 2))).toMatch(/mine +✗ compile failed/);
   // A job that was stopped says nothing, and a quick check that passes decides nothing.
-  expect(rowAfter(job(Outcome.CANCELLED, 2, 'jobs/2'))).toMatch(/mine +✓ passed/);
-  expect(rowAfter(job(Outcome.PASSED, 3, 'jobs/3'), job(Outcome.COMPILE_FAILED, 2, 'jobs/2'))).toMatch(
-    /mine +✓ passed/,
-  );
+  expect(rowAfter(passed, jobOf(Outcome.CANCELLED, 2))).toMatch(/mine +✓ passed/);
+  expect(rowAfter(passed, jobOf(Outcome.PASSED, 3), jobOf(Outcome.COMPILE_FAILED, 2))).toMatch(/mine +✓ passed/);
+});
+
+test('a job that ended after a stopped experiment is the verdict of the row, with its own time', () => {
+  const cancelled = jobOf(Outcome.CANCELLED, 0);
+  const row = (...later: Job[]): string => rowAfter(cancelled, ...later);
+  expect(row()).toMatch(/mine +○ cancelled .*10 min ago/);
+  expect(row(jobOf(Outcome.PASSED, 7, JobKind.TUNE))).toMatch(/mine +✓ passed .*3 min ago/);
+  expect(row(jobOf(Outcome.INTERRUPTED, 7, JobKind.TUNE))).toMatch(/mine +○ cancelled/);
 });
 
 /** Title and rows of a list of kernels with long names; each was timed at a shape of its own. */

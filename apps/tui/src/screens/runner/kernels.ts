@@ -56,7 +56,10 @@ interface KernelRow {
   readonly kernel: ListedKernel;
   /** The kernel's newest experiment on this runner. */
   readonly last: ExperimentSummary | undefined;
-  /** The kernel's open job, or else the job of the newest experiment, or else the newest ended job. */
+  /**
+   * The kernel's open job, or else its newest job if it failed, or else the newest experiment, or else the newest ended
+   * job. A job that was stopped has no verdict, so it is here only if the kernel has no other.
+   */
   readonly job: Job | undefined;
   /** The kernel's newest job of any kind and outcome. */
   readonly newest: Job | undefined;
@@ -150,7 +153,13 @@ export const kernelsView: View = ({ state }, { width, height }) => {
     return {
       kernel,
       last: experiment,
-      job: openJob(state, kernel) ?? latestFailure(state, kernel) ?? experiment?.job ?? lastOtherJob(state, kernel),
+      job:
+        openJob(state, kernel) ??
+        latestFailure(state, kernel) ??
+        unlessStopped(experiment?.job) ??
+        latestEnded(state, kernel) ??
+        experiment?.job ??
+        lastOtherJob(state, kernel),
       newest: state.jobs.find(({ kernelId }) => kernelId === kernel.kernelId),
     };
   });
@@ -185,13 +194,19 @@ const openJob = ({ jobs }: AppState, { kernelId }: Kernel): Job | undefined =>
   jobs.find((job) => job.kernelId === kernelId && job.state !== JobState.ENDED);
 
 /** The kernel's newest job that ran to its end, of any kind, if it failed: what an older experiment passed is past. */
-function latestFailure({ jobs }: AppState, { kernelId }: Kernel): Job | undefined {
-  const newest = jobs.find(
-    (job) => job.kernelId === kernelId && job.state === JobState.ENDED && !STOPPED.includes(job.outcome),
-  );
+function latestFailure(state: AppState, kernel: Kernel): Job | undefined {
+  const newest = latestEnded(state, kernel);
   return newest?.outcome === Outcome.PASSED ? undefined : newest;
 }
+
 const STOPPED: readonly Outcome[] = [Outcome.CANCELLED, Outcome.INTERRUPTED];
+
+const unlessStopped = (job: Job | undefined): Job | undefined =>
+  job !== undefined && STOPPED.includes(job.outcome) ? undefined : job;
+
+/** The kernel's newest job, of any kind, that ran to its end. */
+const latestEnded = ({ jobs }: AppState, { kernelId }: Kernel): Job | undefined =>
+  jobs.find((job) => job.kernelId === kernelId && job.state === JobState.ENDED && !STOPPED.includes(job.outcome));
 
 const lastOtherJob = ({ jobs }: AppState, { kernelId }: Kernel): Job | undefined =>
   jobs.find((job) => job.kernelId === kernelId && job.state === JobState.ENDED);
