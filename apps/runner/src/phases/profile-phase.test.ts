@@ -2,13 +2,27 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { create } from '@bufbuild/protobuf';
-import { DeviceSchema, ProfileResultSchema, VariantResultSchema, Verdict } from '@flashcore/shared/contract';
+import {
+  DeviceSchema,
+  LineProfileSchema,
+  MetricSchema,
+  ProfileResultSchema,
+  ShapeSchema,
+  VariantResultSchema,
+  Verdict,
+} from '@flashcore/shared/contract';
 import { parseManifest, parseShape, resolveVariant } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import type { Profiler } from '../profile/profiler.ts';
 import { nothingFound, type VariantFound } from './job-found.ts';
 import type { VariantServices } from './job-services.ts';
-import { profileBeside, profilePhase, profileReadPhase, profileVerifiedPhase } from './profile-phase.ts';
+import {
+  profileBeside,
+  profileFindings,
+  profilePhase,
+  profileReadPhase,
+  profileVerifiedPhase,
+} from './profile-phase.ts';
 
 const KERNEL = new URL('../../../../kernels/flashcore_v6/kernel.yaml', import.meta.url);
 const manifest = parseManifest(readFileSync(KERNEL, 'utf8'), fileURLToPath(KERNEL));
@@ -97,4 +111,29 @@ test('on the emulator, the profile is taken after the benchmark', () => {
     false,
     true,
   ]);
+});
+
+test('the finding about bank conflicts names every line with as many, and no ratio that one request cannot have', () => {
+  const messageOf = (perRequest: number, conflicts: readonly number[]): string | undefined =>
+    profileFindings(
+      create(ProfileResultSchema, {
+        shape: create(ShapeSchema, { batch: 1, heads: 1, sequenceLength: 64, headDim: 64 }),
+        metrics: Object.entries({ smem_bank_conflict_percent: 40, smem_wavefronts_per_request: perRequest }).map(
+          ([name, value]) => create(MetricSchema, { name, value }),
+        ),
+        lines: conflicts.map((count, index) =>
+          create(LineProfileSchema, { file: 'k.cu', line: index + 1, bankConflicts: BigInt(count) }),
+        ),
+      }),
+    )[0]?.message;
+  expect(messageOf(42.2, [700, 100, 700, 699])).toBe(
+    '1x1x64x64: bank conflicts are 40.0 % of the shared-memory wavefronts; most of them at k.cu:1, 3 and 4',
+  );
+  expect(messageOf(5.4, [700, 100])).toMatch(/and a request takes 5\.4 of them; most of them at k\.cu:1$/);
+  expect(
+    messageOf(
+      5.4,
+      Array.from({ length: 9 }, () => 7),
+    ),
+  ).toMatch(/most of them at k\.cu:1, and as many on 8 other lines$/);
 });

@@ -10,11 +10,11 @@ import {
   FindingSchema,
   type Finding,
   type InstructionListingFile,
-  type LineProfile,
 } from '@flashcore/shared/contract';
 import { accumulateOf, formatShape, planLaunches } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
+import { costliestLines, fileOf, lineOf, placesText } from '../profile/costly-lines.ts';
 import { type ProfiledBuild, notMeasured } from '../profile/profiler.ts';
 import type { ProfileSpec } from '../spec/job-spec.ts';
 import { instructionListings } from './listed-instructions.ts';
@@ -189,6 +189,8 @@ function readCounters(
 
 /** Above this, conflicts are reported; the gate in gates.yaml decides whether they reject the kernel. */
 const MAX_CONFLICT_PERCENT = 5;
+/** No request takes more. In a larger ratio are matrix loads: ncu counts their wavefronts, and not their requests. */
+const MOST_WAVEFRONTS = 32;
 
 /** Problems of a kernel that its counters show. */
 export function profileFindings({ metrics, shape, lines }: ProfileResult): Finding[] {
@@ -196,18 +198,21 @@ export function profileFindings({ metrics, shape, lines }: ProfileResult): Findi
   const share = valueOf('smem_bank_conflict_percent');
   if (share === undefined || share < MAX_CONFLICT_PERCENT || !shape) return [];
   const wavefronts = valueOf('smem_wavefronts_per_request');
-  const worst = lines.reduce<LineProfile | undefined>(
-    (most, line) => (line.bankConflicts > (most?.bankConflicts ?? 0n) ? line : most),
-    undefined,
+  const { named, others } = costliestLines(
+    lines.map(({ file, line, bankConflicts }) => ({ place: `${file}:${line}`, count: Number(bankConflicts) })),
+    1,
   );
+  const [worst] = named;
+  const most = placesText(named.map(({ place }) => place));
+  const asMuch = others === 0 ? '' : `, and as many on ${others} other lines`;
   return [
     create(FindingSchema, {
       kind: FindingKind.BANK_CONFLICTS,
-      message: `${formatShape(shape)}: bank conflicts are ${share.toFixed(1)} % of the shared-memory wavefronts${wavefronts === undefined ? '' : `, and a request takes ${wavefronts.toFixed(1)} of them`}${worst === undefined ? '' : `; most of them at ${worst.file}:${worst.line}`}`,
+      message: `${formatShape(shape)}: bank conflicts are ${share.toFixed(1)} % of the shared-memory wavefronts${wavefronts === undefined || wavefronts > MOST_WAVEFRONTS ? '' : `, and a request takes ${wavefronts.toFixed(1)} of them`}${worst === undefined ? '' : `; most of them at ${most}${asMuch}`}`,
       remedy:
         'Swizzle the rows of shared-memory tiles by XOR, or pad them, so that the lanes of an access fall into different banks',
       shape,
-      ...(worst && { location: { file: worst.file, line: worst.line } }),
+      ...(worst && { location: { file: fileOf(worst.place), line: Number(lineOf(worst.place)) } }),
     }),
   ];
 }

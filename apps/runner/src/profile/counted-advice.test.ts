@@ -28,7 +28,7 @@ test('advice for a scalar kernel names its largest instruction families and thei
   expect(advice.map(({ rule, evidence }) => [rule, evidence])).toEqual([
     [
       'shared loads',
-      'memory instructions are 32 % of all; 200 shared-memory loads (260 wavefronts) for 200 multiply-adds; most on line 127 (60 %) and line 38 (25 %)',
+      'memory instructions are 32 % of all; 200 shared-memory loads for 200 multiply-adds; most on line 127 (60 %) and line 38 (25 %)',
     ],
     ['conversions', 'conversions are 28 % of all instructions; most on line 127 (50 %) and line 38 (25 %)'],
   ]);
@@ -98,4 +98,24 @@ test('a kernel that shared memory bounds is advised about its loads first, howev
   const counts = { instructions: 1000, memory: 150, conversion: 280, fma: 390, shared_load_requests: 110 };
   const rules = (bound: boolean): string[] => countedAdvice(launch(counts), PRODUCTS, bound).map(({ rule }) => rule);
   expect([rules(false), rules(true)]).toEqual([['conversions'], ['shared loads', 'conversions']]);
+});
+
+test('a kernel that shared memory bounds is advised about wavefronts, on every line that takes as many', () => {
+  const matrixLoads = { shared_load_wavefronts: 2000 };
+  const lines = {
+    ...{ 'k.cu:50': matrixLoads, 'k.cu:51': matrixLoads, 'k.cu:69': matrixLoads, 'k.cu:70': matrixLoads },
+    'k.cu:64': { shared_load_requests: 150, shared_load_wavefronts: 1000 },
+  };
+  const counts = { instructions: 4000, memory: 500, tensor: 400, shared_load_requests: 230 };
+  const kernel = launch({ ...counts, shared_load_wavefronts: 10_000 }, lines);
+  expect(countedAdvice(kernel, PRODUCTS, true)[0]?.evidence).toBe(
+    'memory instructions are 13 % of all; 10,000 wavefronts of shared-memory loads for 400 multiply-adds; most on line 50 (20 %), line 51 (20 %), line 69 (20 %) and line 70 (20 %)',
+  );
+});
+
+test('if many lines cost the same, the others are counted', () => {
+  const lines = Object.fromEntries(Array.from({ length: 9 }, (_, line) => [`k.cu:${line + 1}`, { fma: 10 }]));
+  expect(countedAdvice(launch({ instructions: 100, fma: 90 }, lines), PRODUCTS)[0]?.evidence).toMatch(
+    /; most on line 1 \(11 %\), line 2 \(11 %\) and 7 others as much$/,
+  );
 });

@@ -3,6 +3,7 @@ import type { ProblemCase } from '@flashcore/shared/kernels';
 import { entryOf, formatCount, formatNumber } from '@flashcore/shared/text';
 import type { LaunchCounts } from '../../worker/messages/profiling.ts';
 import type { NamedAdvice } from './advice.ts';
+import { costliestLines, fileOf, lineOf, listed } from './costly-lines.ts';
 
 /** The share of all instructions at which a family is worth mentioning. */
 const MUCH_CONVERSION = 0.15;
@@ -35,7 +36,8 @@ export function countedAdvice(launch: LaunchCounts, computed: Computed, boundByS
   const share = (name: string): string => percent(of(name) / all);
   const products = of('fma') + of('tensor');
   const requests = of('shared_load_requests');
-  const wavefronts = of('shared_load_wavefronts');
+  // A kernel that shared memory bounds waits for the wavefronts.
+  const shared = boundByShared ? 'shared_load_wavefronts' : 'shared_load_requests';
   const traffic = globalTraffic(launch);
   const lanes = of('lanes') / all;
   const rules: (NamedAdvice & { applies: boolean; weight: number })[] = [
@@ -57,7 +59,9 @@ export function countedAdvice(launch: LaunchCounts, computed: Computed, boundByS
         (boundByShared || (of('memory') >= MUCH_MEMORY * all && requests > REQUESTS_PER_PRODUCT * products)),
       weight: boundByShared ? Infinity : of('memory'),
       text: 'Loads from shared memory feed the arithmetic: keep operands in registers and let each thread compute several outputs, so that a loaded value is used more than once',
-      evidence: `memory instructions are ${share('memory')} of all; ${formatCount(requests)} shared-memory loads (${formatCount(wavefronts)} wavefronts) for ${formatCount(products)} multiply-adds${linesText(launch, 'shared_load_requests')}`,
+      // Loads are counted as ncu counts them, without the matrix loads (ldmatrix, wmma), whose wavefronts do count. So
+      // loads and wavefronts belong to different lines, and only one of the two is given.
+      evidence: `memory instructions are ${share('memory')} of all; ${formatCount(of(shared))} ${shared === 'shared_load_wavefronts' ? 'wavefronts of shared-memory loads' : 'shared-memory loads'} for ${formatCount(products)} multiply-adds${linesText(launch, shared)}`,
     },
     {
       rule: 'conversions',
@@ -122,26 +126,23 @@ function globalTraffic({ counts, lines }: LaunchCounts): Traffic {
 }
 
 /**
- * Text such as "; most on line 127 (41 %) and line 38 (22 %)"; empty if no line has any. Names the files if the counted
- * lines are in several.
+ * Text such as "; most on line 127 (41 %) and line 38 (22 %)"; empty if no line has any. Lines that cost the same as
+ * the second are named too. Names the files if the counted lines are in several.
  */
 function linesText({ counts, lines }: LaunchCounts, what: string | ((of: Record<string, number>) => number)): string {
   const figure = typeof what === 'string' ? (of: Record<string, number>): number => entryOf(of, what) ?? 0 : what;
   const parts = Object.values(lines).reduce((sum, of) => sum + figure(of), 0);
   // Lines that are not known still count, except that what one line wastes is not made up for by another.
   const all = Math.max(1, typeof what === 'string' ? figure(counts) : parts);
-  const fileOf = (place: string): string => place.slice(0, place.lastIndexOf(':'));
   const isOneFile = new Set(Object.keys(lines).map(fileOf)).size === 1;
-  const lineOf = (place: string): string =>
-    `line ${place.slice(place.lastIndexOf(':') + 1)}${isOneFile ? '' : ` of ${fileOf(place)}`}`;
-  const most = Object.entries(lines)
-    .map(([place, of]) => ({ line: lineOf(place), count: figure(of) }))
-    .filter(({ count }) => count > 0)
-    .sort((a, b) => b.count - a.count)
-    .slice(0, LINES_NAMED);
-  return most.length === 0
-    ? ''
-    : `; most on ${most.map(({ line, count }) => `${line} (${percent(count / all)})`).join(' and ')}`;
+  const nameOf = (place: string): string => `line ${lineOf(place)}${isOneFile ? '' : ` of ${fileOf(place)}`}`;
+  const { named, others } = costliestLines(
+    Object.entries(lines).map(([place, of]) => ({ place, count: figure(of) })),
+    LINES_NAMED,
+  );
+  if (named.length === 0) return '';
+  const names = named.map(({ place, count }) => `${nameOf(place)} (${percent(count / all)})`);
+  return `; most on ${listed([...names, ...(others === 0 ? [] : [`${others} other${others === 1 ? '' : 's'} as much`])])}`;
 }
 
 const percent = (share: number): string => `${(100 * share).toFixed(0)} %`;

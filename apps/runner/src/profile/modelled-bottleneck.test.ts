@@ -52,6 +52,10 @@ test('if two units take about the same time, the text says so; lines with a smal
 test('lines that make about the same are named together', () => {
   const lines = { 'k.cu:61': { instructions: 350 }, 'k.cu:70': { instructions: 349 }, 'k.cu:9': { instructions: 301 } };
   expect(told({ instructions: 1000 }, lines)).toMatch(/; lines 61 and 70 of k\.cu make 35 % each$/);
+  const four = Object.fromEntries([50, 51, 69, 70].map((line) => [`k.cu:${line}`, { instructions: 170 }]));
+  expect(
+    told({ instructions: 1000 }, { ...four, 'k.cu:9': { instructions: 120 }, 'k.cu:8': { instructions: 120 } }),
+  ).toMatch(/; lines 50, 51, 69 and 70 of k\.cu make 18 % each$/);
 });
 
 test('there is no text without counts, or if wavefronts that differ from those of a GPU decide', () => {

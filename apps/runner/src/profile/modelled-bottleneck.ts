@@ -2,6 +2,7 @@
 import { arithmeticPeak, type DataSheet, type ProblemCase } from '@flashcore/shared/kernels';
 import { entryOf, formatCount, formatNumber } from '@flashcore/shared/text';
 import type { LaunchCounts } from '../../worker/messages/profiling.ts';
+import { fileOf, lineOf, listed } from './costly-lines.ts';
 
 /** Rates of a multiprocessor, per cycle, from the CUDA programming guide's table of throughput (sm_80 to sm_90). */
 const ISSUED_PER_CYCLE = 4;
@@ -124,24 +125,22 @@ function lineText({ counters, counted }: Unit, launches: readonly LaunchCounts[]
   for (const [place, counts] of launches.flatMap(({ lines }) => Object.entries(lines)))
     for (const name of counters) byPlace.set(place, (byPlace.get(place) ?? 0) + (entryOf(counts, name) ?? 0));
   const all = [...byPlace.values()].reduce((sum, count) => sum + count, 0);
-  const [first, second] = [...byPlace].toSorted((a, b) => b[1] - a[1]).map(([place, count]) => ({ place, count }));
+  const sorted = [...byPlace].map(([place, count]) => ({ place, count })).toSorted((a, b) => b.count - a.count);
+  const [first] = sorted;
   if (first === undefined || first.count < SHARE_NAMED * all || first.count === 0) return '';
-  const share = ({ count }: { count: number }): string => `${((100 * count) / all).toFixed(0)} %`;
-  // Lines that make about as much are named together, as work on one of them only moves the bound to the other.
-  if (second === undefined || second.count < SHARE_NAMED * all || first.count >= CLEAR_LEAD * second.count)
-    return `; ${lineName(first.place)} makes ${share(first)} of ${counted}`;
-  const both = share(first) === share(second) ? `${share(first)} each` : `${share(first)} and ${share(second)}`;
-  return `; ${linePair(first.place, second.place)} make ${both}`;
+  // Lines that make about as much are named together, as work on one of them only moves the bound to the others.
+  const named = sorted.filter(({ count }) => first.count < CLEAR_LEAD * count);
+  const share = ({ count }: { count: number }): string => ((100 * count) / all).toFixed(0);
+  const last = named.at(-1) ?? first;
+  if (named.length === 1) return `; ${linesNamed([first.place])} makes ${share(first)} % of ${counted}`;
+  const each = share(first) === share(last) ? share(first) : `${share(last)} to ${share(first)}`;
+  return `; ${linesNamed(named.map(({ place }) => place))} make ${each} % each`;
 }
 
-/** A place such as "k.cu:34" in words: "line 34 of k.cu". */
-function lineName(place: string): string {
-  const at = place.lastIndexOf(':');
-  return `line ${place.slice(at + 1)} of ${place.slice(0, at)}`;
-}
-
-function linePair(one: string, other: string): string {
-  const fileOf = (place: string): string => place.slice(0, place.lastIndexOf(':'));
-  if (fileOf(one) !== fileOf(other)) return `${lineName(one)} and ${lineName(other)}`;
-  return `lines ${one.slice(one.lastIndexOf(':') + 1)} and ${other.slice(other.lastIndexOf(':') + 1)} of ${fileOf(one)}`;
+/** Places such as "k.cu:34" in words: "line 34 of k.cu", "lines 34 and 40 of k.cu". */
+function linesNamed(places: readonly string[]): string {
+  const [first = '', ...rest] = places;
+  if (rest.some((place) => fileOf(place) !== fileOf(first)))
+    return listed(places.map((place) => `line ${lineOf(place)} of ${fileOf(place)}`));
+  return `line${rest.length === 0 ? '' : 's'} ${listed(places.map(lineOf))} of ${fileOf(first)}`;
 }
