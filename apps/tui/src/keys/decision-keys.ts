@@ -6,7 +6,7 @@ import { CHOICES, refusalOf, type Choice } from '../state/decision.ts';
 import { chosenJob } from '../state/chosen.ts';
 import { logJobCommand } from './command-log-keys.ts';
 import type { KeyContext } from './handler.ts';
-import { typedCharacter } from './key-name.ts';
+import { editedLine } from '../state/input-line.ts';
 
 const PAGE_ROWS = 10;
 // The runner's limit on a note.
@@ -59,11 +59,9 @@ export function pressInDecision(key: string, dialog: Dialog, context: KeyContext
       return scroll(PAGE_ROWS);
     case 'pageup':
       return scroll(-PAGE_ROWS);
-    case 'backspace':
-      return show({ note: dialog.note.slice(0, -1) });
   }
-  const typed = typedCharacter(key);
-  if (typed !== undefined && dialog.note.length < MOST_NOTE_CHARACTERS) show({ note: dialog.note + typed });
+  const { text: note, after = 0 } = editedLine({ text: dialog.note, after: dialog.after ?? 0 }, key);
+  if (note.length <= MOST_NOTE_CHARACTERS) show({ note, after });
 }
 
 /** After a refused decision the dialog stays open with the typed note. */

@@ -199,6 +199,15 @@ test('a refusal by the runner is shown, and the note is kept', async () => {
   ]);
 });
 
+test('the note is edited as in a shell: Ctrl-U clears it, Ctrl-W deletes a word', async () => {
+  await show('faster');
+  await terminal.press('ay n');
+  await terminal.press('\u0017');
+  expect(dialog()).toMatchObject({ note: 'y ' });
+  await terminal.press('\u0015');
+  expect(dialog()).toMatchObject({ note: '' });
+});
+
 test('a result can no longer be accepted after the champion that it was compared with was withdrawn', async () => {
   const events = await show('faster');
   const [end] = events.slice(-1).map(({ payload }) => payload);

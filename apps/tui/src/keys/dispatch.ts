@@ -23,7 +23,8 @@ import { pressInDecision } from './decision-keys.ts';
 import { pressInForm } from './form-keys.ts';
 import type { KeyContext, Handler, HandlersOf } from './handler.ts';
 import { JOB_HANDLERS, MARK_HANDLERS } from './job-keys.ts';
-import { editedText, keyNames, typedCharacter } from './key-name.ts';
+import { keyNames } from './key-name.ts';
+import { editedLine } from '../state/input-line.ts';
 import { kernelKey } from '../state/listed-kernel.ts';
 import { WATCH_LABEL, selectedKernel } from '../state/selectors.ts';
 import { completeFolder, expandHome } from '../watch/complete-path.ts';
@@ -169,13 +170,13 @@ function pressInHelp(key: string, overlay: OverlayOf<'help'>, context: KeyContex
       return select(0);
     case 'end':
       return select(found.length - 1);
-    case 'backspace':
-      return open({ query: overlay.query.slice(0, -1), selected: 0 });
     case 'enter':
       return runFound(found[overlay.selected], context);
     default: {
-      const typed = typedCharacter(key);
-      if (typed !== undefined) open({ query: overlay.query + typed, selected: 0 });
+      const line = { text: overlay.query, after: overlay.after ?? 0 };
+      const { text: query, after = 0 } = editedLine(line, key);
+      // A key that only moves the cursor keeps the selected command.
+      open({ query, after, ...(query !== overlay.query && { selected: 0 }) });
     }
   }
 }
@@ -200,18 +201,19 @@ function tellNothing(text: string | undefined, { store }: KeyContext): void {
  * Handles a key in the search of the log. The log moves to the typed text. Enter keeps the search; Escape returns to
  * the position before.
  */
-function pressInSearch(key: string, { text, before }: OverlayOf<'search'>, { store }: KeyContext): void {
+function pressInSearch(key: string, { text, after, before }: OverlayOf<'search'>, { store }: KeyContext): void {
   if (key === 'escape') {
     store.dispatch({ type: 'search', query: before.query });
     return store.dispatch({ type: 'log-position', follow: before.follow, top: before.top });
   }
   if (key === 'enter') return finishSearch(text, store);
-  const typed = editedText(text, key);
+  const line = editedLine({ text, after: after ?? 0 }, key);
+  const { text: typed } = line;
   store.dispatch({ type: 'search', query: typed });
   const last = typed === '' ? undefined : store.search?.neighbour(store.log.end, -1);
   if (last === undefined) store.dispatch({ type: 'log-position', follow: before.follow, top: before.top });
   else showLine(store, last);
-  store.dispatch({ type: 'overlay', overlay: { kind: 'search', text: typed, before } });
+  store.dispatch({ type: 'overlay', overlay: { kind: 'search', ...line, before } });
 }
 
 /**
@@ -220,15 +222,15 @@ function pressInSearch(key: string, { text, before }: OverlayOf<'search'>, { sto
  */
 function pressInListFilter(
   key: string,
-  { list, text, untouched = false }: OverlayOf<'list-filter'>,
+  { list, text, after = 0, untouched = false }: OverlayOf<'list-filter'>,
   { store }: KeyContext,
 ): void {
   if (key === 'enter') return store.dispatch({ type: 'list-filter', list, text });
   if (key === 'escape') return store.dispatch({ type: 'list-filter', list, text: '' });
-  const fresh = editedText('', key);
-  const typed = untouched && fresh !== '' ? fresh : editedText(text, key);
-  store.dispatch({ type: 'list-filter', list, text: typed });
-  store.dispatch({ type: 'overlay', overlay: { kind: 'list-filter', list, text: typed } });
+  const fresh = editedLine({ text: '' }, key);
+  const line = untouched && fresh.text !== '' ? fresh : editedLine({ text, after }, key);
+  store.dispatch({ type: 'list-filter', list, text: line.text });
+  store.dispatch({ type: 'overlay', overlay: { kind: 'list-filter', list, ...line } });
 }
 
 function pressInNewKernel(key: string, overlay: OverlayOf<'new-kernel'>, context: KeyContext): void {
@@ -236,8 +238,8 @@ function pressInNewKernel(key: string, overlay: OverlayOf<'new-kernel'>, context
   // A second Enter would find the folder that the first one makes.
   if (overlay.isMaking === true) return;
   if (key === 'enter') return overlay.text === '' ? undefined : void makeKernel(overlay, context);
-  const { kind, from, text } = overlay;
-  context.store.dispatch({ type: 'overlay', overlay: { kind, from, text: editedText(text, key) } });
+  const { kind, from, text, after = 0 } = overlay;
+  context.store.dispatch({ type: 'overlay', overlay: { kind, from, ...editedLine({ text, after }, key) } });
 }
 
 /** Makes the copy and moves the cursor of view 7 to it. The prompt stays open if that fails, to correct the name. */
@@ -275,7 +277,7 @@ async function makeKernel({ kind, text, from }: OverlayOf<'new-kernel'>, context
 
 function pressInWatchFolder(key: string, overlay: OverlayOf<'watch-folder'>, context: KeyContext): void {
   const { store } = context;
-  const { text, quick } = overlay;
+  const { text, after = 0, quick } = overlay;
   const open = (change: Partial<OverlayOf<'watch-folder'>>): void =>
     store.dispatch({ type: 'overlay', overlay: { ...overlay, names: [], problem: '', ...change } });
   switch (key) {
@@ -286,15 +288,11 @@ function pressInWatchFolder(key: string, overlay: OverlayOf<'watch-folder'>, con
         ? watchTyped(overlay, context)
         : open({ problem: 'no such folder' });
     case 'tab':
-      return open(completeFolder(text));
+      return open({ ...completeFolder(text), after: 0 });
     case 'ctrl+t':
       return open({ quick: !quick });
-    case 'ctrl+u':
-      return open({ text: '' });
-    case 'backspace':
-      return open({ text: text.slice(0, -1) });
     default:
-      return open({ text: text + (typedCharacter(key) ?? '') });
+      return open(editedLine({ text, after }, key));
   }
 }
 

@@ -8,7 +8,7 @@ import type { JobInHand } from '../state/chosen.ts';
 import { formRequest } from '../session/form-request.ts';
 import type { FormContext } from '../state/form-choices.ts';
 import { commandLineOf, rowsToNext } from '../state/form-command.ts';
-import { valueOf, type Action } from '../state/form-field.ts';
+import { isTyped, valueOf, type Action } from '../state/form-field.ts';
 import { kernelKey, type ListedKernel } from '../state/listed-kernel.ts';
 import {
   formOf,
@@ -23,7 +23,7 @@ import {
 import { formProblem } from '../state/form-problem.ts';
 import { expandHome } from '../watch/complete-path.ts';
 import type { KeyContext } from './handler.ts';
-import { typedCharacter } from './key-name.ts';
+import { typedCharacter } from '../state/input-line.ts';
 
 const formContextOf = (
   { kernels, host, plans, caseSets, problems, tolerances }: AppState,
@@ -114,7 +114,6 @@ export function pressInForm(
   const { store } = context;
   const show = (next: RunForm): void => openForm(context, next, defaults);
   if (LEAVES_FIELD.has(key) && typedPath(form) !== undefined) return void openFolder(key, form, context);
-  const takesText = form.fields[form.selected]?.typed !== undefined;
   switch (key) {
     case 'escape':
       return store.dispatch({ type: 'overlay', overlay: undefined });
@@ -124,19 +123,16 @@ export function pressInForm(
     case 'down':
     case 'tab':
       return show(withKeys(form, { by: rowsToNext(form, 1) }));
-    case 'right':
-      return changed(context, form, { defaults, change: 1 });
-    case 'left':
-      return changed(context, form, { defaults, change: -1 });
-    case 'backspace':
-    case 'ctrl+u':
-      return typedInto(context, withTyping(form, key), { form, defaults });
     case 'enter':
       return runForm(context, form, defaults);
   }
-  const character = typedCharacter(key);
-  if (takesText && character !== undefined)
-    return typedInto(context, withTyping(form, { character }), { form, defaults });
+  const field = form.fields[form.selected];
+  // A typed text that replaces the choices has no arrows around it: Left and Right move in it.
+  const isChoice = field === undefined || !isTyped(field);
+  if (isChoice && key === 'right') return changed(context, form, { defaults, change: 1 });
+  if (isChoice && key === 'left') return changed(context, form, { defaults, change: -1 });
+  const takesText = field?.typed !== undefined;
+  if (takesText) return typedInto(context, withTyping(form, key), { form, defaults });
   switch (key) {
     case 'q':
       return store.dispatch({ type: 'overlay', overlay: undefined });
@@ -150,7 +146,7 @@ export function pressInForm(
     case 'h':
       return changed(context, form, { defaults, change: -1 });
   }
-  if (character !== undefined) tellChoices(form, context);
+  if (typedCharacter(key) !== undefined) tellChoices(form, context);
 }
 
 /** Says that the field takes no text, to someone who types into it. */

@@ -41,7 +41,8 @@ function specialName(key: Key): string | undefined {
   if (key.tab) return key.shift ? 'shift+tab' : 'tab';
   if (key.return) return 'enter';
   if (key.escape) return 'escape';
-  if (key.backspace || key.delete) return 'backspace';
+  if (key.backspace) return key.meta ? 'alt+backspace' : 'backspace';
+  if (key.delete) return 'delete';
   if (key.upArrow) return 'up';
   if (key.downArrow) return 'down';
   if (key.leftArrow) return 'left';
@@ -50,16 +51,4 @@ function specialName(key: Key): string | undefined {
   if (key.pageDown) return 'pagedown';
   if (key.home) return 'home';
   return key.end ? 'end' : undefined;
-}
-
-/** The character that a key types into a prompt; undefined for keys that type nothing. */
-export function typedCharacter(name: string): string | undefined {
-  if (name === 'space') return ' ';
-  return Array.from(name).length === 1 ? name : undefined;
-}
-
-/** A prompt's text after a key. */
-export function editedText(text: string, key: string): string {
-  if (key === 'ctrl+u') return '';
-  return key === 'backspace' ? text.slice(0, -1) : text + (typedCharacter(key) ?? '');
 }

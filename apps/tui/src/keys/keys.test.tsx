@@ -862,6 +862,29 @@ test('Ctrl-U clears the filter of a list and the search of the log, as in every 
   expect(ui().overlay).toMatchObject({ kind: 'search', text: '' });
 });
 
+test('every prompt is edited as in a shell: arrows, Ctrl-A, Ctrl-W, Ctrl-U, Delete, Backspace', async () => {
+  const text = (): unknown => {
+    const overlay = ui().overlay;
+    return overlay?.kind === 'help' ? overlay.query : overlay !== undefined && 'text' in overlay && overlay.text;
+  };
+  for (const open of ['?', '1/', '6/', '7N', 'W']) {
+    await terminal.press(open);
+    await terminal.press(CTRL_U);
+    await terminal.press('abc de');
+    await terminal.press(raw('left'));
+    await terminal.press('X');
+    expect([open, text()]).toEqual([open, 'abc dXe']);
+    await terminal.press('\u0017');
+    await terminal.press('\u0001');
+    await terminal.press('\u001b[3~');
+    expect([open, text()]).toEqual([open, 'bc e']);
+    expect(await terminal.screen()).toContain('▏bc e');
+    await terminal.press(CTRL_U);
+    expect([open, text()]).toEqual([open, '']);
+    await terminal.press('\u001b');
+  }
+});
+
 test('leaving an editor without a change is not reported as an edit', async () => {
   await terminal.press('7je');
   expect(terminal.store.state.notice?.text).toMatch(/fa_v2_wmma\.cu was not changed/);

@@ -88,6 +88,8 @@ export type Overlay =
   | {
       readonly kind: 'help';
       readonly query: string;
+      /** Length of the text after the cursor, as in InputLine; so in every overlay below. */
+      readonly after?: number;
       readonly selected: number;
       /**
        * Ids of the commands that are listed first. They are chosen when the help opens, so that no row moves under the
@@ -95,7 +97,7 @@ export type Overlay =
        */
       readonly here: readonly string[];
     }
-  | { readonly kind: 'search'; readonly text: string; readonly before: LogPosition }
+  | { readonly kind: 'search'; readonly text: string; readonly after?: number; readonly before: LogPosition }
   | { readonly kind: 'form'; readonly form: RunForm; readonly defaults: RunForm }
   | { readonly kind: 'copy' }
   /** The command log. */
@@ -103,6 +105,7 @@ export type Overlay =
   | {
       readonly kind: 'watch-folder';
       readonly text: string;
+      readonly after?: number;
       /** Folders that complete the text, after Tab. */
       readonly names: readonly string[];
       /** The problem with the text, after Enter. */
@@ -114,6 +117,7 @@ export type Overlay =
       readonly kind: 'new-kernel';
       /** The name, or the path, of the new folder. */
       readonly text: string;
+      readonly after?: number;
       /** The kernel to copy: an id of the runner's, or a folder. */
       readonly from: string;
       /** Whether the folder is being made, after Enter. */
@@ -125,6 +129,7 @@ export type Overlay =
       readonly kind: 'list-filter';
       readonly list: FilteredList;
       readonly text: string;
+      readonly after?: number;
       /** Whether nothing was typed yet: the text is the filter from before, which a typed character replaces. */
       readonly untouched?: boolean;
     }
@@ -134,6 +139,7 @@ export type Overlay =
       readonly job: string;
       readonly choice: Choice;
       readonly note: string;
+      readonly after?: number;
       /** The first row shown of the part below the note. */
       readonly top: number;
     }

@@ -19,6 +19,8 @@ export interface FormField {
   readonly caseNames?: readonly string[];
   /** Typed text that replaces the choice; absent on fields that take only choices. */
   readonly typed?: string;
+  /** Length of the typed text after the cursor, as in InputLine. */
+  readonly after?: number;
 }
 
 /** The value that a run uses if the choice is left to the runner. If the plan decides it, the values by plan name. */
@@ -38,6 +40,10 @@ export const valueOf = ({ id, choices, chosen, typed = '' }: FormField): string 
 
 /** True if the kernel was typed as the path of a folder rather than as part of a name. */
 export const isPath = (typed: string): boolean => /^[.~]|\//.test(typed);
+
+/** True if the field has a typed text instead of a choice, and not one that finds a kernel among the choices. */
+export const isTyped = ({ id, typed = '' }: Pick<FormField, 'id' | 'typed'>): boolean =>
+  typed !== '' && (id !== 'kernel' || isPath(typed));
 
 /** Choices that contain the typed text, ignoring case; all of them if nothing was typed. */
 export function matchingChoices({ choices, typed = '' }: Pick<FormField, 'choices' | 'typed'>): readonly string[] {

@@ -165,7 +165,7 @@ test('a case set is chosen by name and lists its shapes; typed shapes are then t
 });
 
 const typed = (id: string, text: string, form = FORM): RunForm =>
-  Array.from(text).reduce((before, character) => withTyping(before, { character }), {
+  Array.from(text).reduce(withTyping, {
     ...form,
     selected: form.fields.findIndex((field) => field.id === id),
   });
@@ -182,6 +182,18 @@ test('shapes and seeds can be typed; a choice replaces the typed text, Backspace
   expect(formProblem(typed('arch', 'sm_8'))?.text).toBe('"sm_8": must be one of sm_80, sm_89');
   expect(formProblem(typed('arch', 'sm_89'))).toBeUndefined();
   expect(commandLineOf(typed('arch', 'sm_89'), FORM)).toBe('fa-tui run k --arch sm_89');
+});
+
+test('the typed text is edited at the cursor; a key that only moves it leaves the choice', () => {
+  const keys = (form: RunForm, ...pressed: string[]): RunForm => pressed.reduce(withTyping, form);
+  const form = keys(typed('seeds', '17'), 'left', '4');
+  expect(valueOf(form.fields[form.selected]!)).toBe('147');
+  const two = { ...FORM, selected: FORM.fields.findIndex(({ id }) => id === 'kernel') };
+  const chosen = {
+    ...two,
+    fields: two.fields.map((field) => (field.id === 'kernel' ? { ...field, chosen: 1 } : field)),
+  };
+  expect(keys(chosen, 'home', 'left').fields[two.selected]).toMatchObject({ chosen: 1, typed: '' });
 });
 
 test.each([

@@ -1,6 +1,7 @@
 /** The choices before a run, from the kernel's manifest and the runner's cases. Pure data, changed by keys. */
 import { fieldsOf, type FormContext } from './form-choices.ts';
 import { isPath, matchingChoices, type Action, type FormField } from './form-field.ts';
+import { editedLine } from './input-line.ts';
 import type { ListedKernel } from './listed-kernel.ts';
 import { entryOf } from '@flashcore/shared/text';
 
@@ -45,25 +46,17 @@ function withChange(field: FormField, change: number): FormField {
   };
 }
 
-type TypedKey = { character: string } | 'backspace' | 'ctrl+u';
-
-function edited(text: string, key: TypedKey): string {
-  if (key === 'ctrl+u') return '';
-  return key === 'backspace' ? text.slice(0, -1) : text + key.character;
-}
-
-/**
- * The form after a character was typed into the selected field, the last one deleted, or the text cleared. A field that
- * takes only choices stays unchanged.
- */
-export function withTyping(form: RunForm, key: TypedKey): RunForm {
+/** The form after a key edited the text of the selected field. A field that takes only choices stays unchanged. */
+export function withTyping(form: RunForm, key: string): RunForm {
   const fields = form.fields.map((field, index): FormField => {
     if (index !== form.selected || field.typed === undefined) return field;
-    const typed = edited(field.typed, key);
+    const { text: typed, after = 0 } = editedLine({ text: field.typed, after: field.after ?? 0 }, key);
+    // A key that only moves the cursor leaves the choice.
+    if (typed === field.typed) return { ...field, after };
     // A typed path is read only when the user leaves the field, because until then it may be incomplete.
-    if (field.id !== 'kernel' || isPath(typed)) return { ...field, typed };
+    if (field.id !== 'kernel' || isPath(typed)) return { ...field, typed, after };
     const [first] = matchingChoices({ ...field, typed });
-    return { ...field, typed, chosen: first === undefined ? field.chosen : field.choices.indexOf(first) };
+    return { ...field, typed, after, chosen: first === undefined ? field.chosen : field.choices.indexOf(first) };
   });
   return { ...form, fields };
 }

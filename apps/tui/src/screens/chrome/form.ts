@@ -3,17 +3,29 @@
  * problem with it.
  */
 import { padCells } from '../../present/cells/cell-text.ts';
+import { inputRuns } from '../../present/cells/input-runs.ts';
 import { fitRow, run, selectRow, windowStart, wrapRows, type Row, type Role } from '../../present/cells/row.ts';
-import { actionOf, AS_USUAL, isPath, matchingChoices, valueOf, type FormField } from '../../state/form-field.ts';
+import {
+  actionOf,
+  AS_USUAL,
+  isPath,
+  isTyped,
+  matchingChoices,
+  valueOf,
+  type FormField,
+} from '../../state/form-field.ts';
 import { commandLineOf, isTaken, tunedValues } from '../../state/form-command.ts';
 import { counted } from '../../present/numbers.ts';
 import { usualOf } from '../../state/form-usual.ts';
+import { partsOf } from '../../state/input-line.ts';
 import type { Overlay } from '../../state/app-state.ts';
 import { formProblems } from '../../state/form-problem.ts';
 import { typedPath } from '../../state/run-form.ts';
 import type { PaneContent, Size } from '../pane/view.ts';
 
 const LABEL_CELLS = 16;
+/** Mark, label and remark around a typed text. */
+const CELLS_AROUND_TEXT = LABEL_CELLS + 13;
 const MOST_ABOUT_ROWS = 5;
 const MOST_COMMAND_ROWS = 2;
 
@@ -101,12 +113,12 @@ function fieldRow(field: FormField, look: FieldLook): Row {
 /** The typed text with its cursor, or the choice between arrows. A kernel name that is being typed shows both. */
 function valueRuns(
   field: FormField,
-  { isDefault, usual, searched = [], selected, role }: FieldLook & { role: Role },
+  { isDefault, usual, searched = [], selected, width, role }: FieldLook & { role: Role },
 ): Row {
-  const { id, choices, chosen, keepsInSearch, typed = '' } = field;
-  const cursor = run(selected ? '█' : '', 'accent');
-  if (typed !== '' && (id !== 'kernel' || isPath(typed)))
-    return [run('   '), run(typed, role), cursor, run('   typed', 'dim')];
+  const { choices, chosen, keepsInSearch, typed = '' } = field;
+  const text = partsOf({ text: typed, after: field.after ?? 0 });
+  const typedRuns = (of?: Role): Row => (selected ? inputRuns(text, width - CELLS_AROUND_TEXT, of) : [run(typed, of)]);
+  if (isTyped(field)) return [run('   '), ...typedRuns(role), run('   typed', 'dim')];
   if (searched.length > 1)
     return [run(' ← ', 'dim'), run(searched.join(', '), role), run(' →', 'dim'), run('   all are tried', 'dim')];
   if (searched.length === 1 && keepsInSearch && isDefault)
@@ -119,7 +131,7 @@ function valueRuns(
   const isFound = typed === '' || matchingChoices(field).length > 0;
   const arrows: Row = [run(' ← ', 'dim'), run(isFound ? shownValue(field, usual) : 'none', role), run(' →', 'dim')];
   if (typed !== '')
-    return [...arrows, run('   /', 'key'), run(typed), cursor, run(` ${matchingChoices(field).length} match`, 'dim')];
+    return [...arrows, run('   /', 'key'), ...typedRuns(), run(` ${matchingChoices(field).length} match`, 'dim')];
   return [
     ...arrows,
     run(`   ${isDefault ? 'default, ' : ''}${chosen + 1} of ${choices.length}${howToChange(field, selected)}`, 'dim'),

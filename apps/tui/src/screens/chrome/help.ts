@@ -3,8 +3,10 @@
  * selected command.
  */
 import { fitRow, run, selectRow, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
+import { inputRuns } from '../../present/cells/input-runs.ts';
 import { padCells } from '../../present/cells/cell-text.ts';
 import { findCommands, isUsable, type Command } from '../../keymap/commands.ts';
+import { partsOf } from '../../state/input-line.ts';
 import type { AppState, Overlay } from '../../state/app-state.ts';
 import { shellCommandsLike } from '../../state/shell-commands.ts';
 import type { PaneContent, Size } from '../pane/view.ts';
@@ -13,14 +15,14 @@ const KEY_CELLS = 16;
 
 export function helpPane(
   state: AppState,
-  { query, selected, here }: Extract<Overlay, { kind: 'help' }>,
+  { query, after = 0, selected, here }: Extract<Overlay, { kind: 'help' }>,
   { width, height }: Size,
 ): PaneContent {
   const found = findCommands(query, { ...state, here });
   const rows = found.map((command, index) => commandRow(command, { width, state, selected: index === selected }));
   const visible = height - 2;
   const start = windowStart({ from: selected, to: selected + 1, count: rows.length, height: visible });
-  const prompt: Row = [run('search: ', 'dim'), run(query, 'accent'), run('█', 'accent')];
+  const prompt: Row = [run('search: ', 'dim'), ...inputRuns(partsOf({ text: query, after }), width - 8, 'accent')];
   return {
     title: 'Help',
     remark: 'type to search, Enter runs, Esc closes',

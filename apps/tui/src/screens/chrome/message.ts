@@ -5,7 +5,9 @@
 import { JobState } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { cellWidth } from '../../present/cells/cell-text.ts';
+import { inputRuns } from '../../present/cells/input-runs.ts';
 import { fitRow, run, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
+import { partsOf } from '../../state/input-line.ts';
 import type { AppState, Notice, UiState, WatchedFolder } from '../../state/app-state.ts';
 import { queueText } from '../../state/job-list.ts';
 import { shownFinding, openListing } from '../../state/source-place.ts';
@@ -116,12 +118,7 @@ function promptRows(overlay: Prompt, width: number): Row[] {
 function promptRow(overlay: Exclude<Prompt, { kind: 'confirm' }>, width: number): Row {
   const label = labelOf(overlay);
   return fitRow(
-    [
-      run(label, 'key'),
-      run(lastCells(overlay.text, width - label.length - 2)),
-      run('█', 'accent'),
-      ...remarkOf(overlay),
-    ],
+    [run(label, 'key'), ...inputRuns(partsOf(overlay), width - label.length - 1), ...remarkOf(overlay)],
     width,
   );
 }
@@ -138,14 +135,6 @@ function remarkOf(overlay: Exclude<Prompt, { kind: 'confirm' }>): Row {
 function labelOf(overlay: Exclude<Prompt, { kind: 'confirm' }>): string {
   if (overlay.kind === 'watch-folder') return ' folder to watch: ';
   return overlay.kind === 'new-kernel' ? ` name of your copy of ${overlay.from.replace(/^.*\//, '')}: ` : ' /';
-}
-
-function lastCells(text: string, width: number): string {
-  return cellWidth(text) <= width
-    ? text
-    : `…${Array.from(text)
-        .slice(-(width - 1))
-        .join('')}`;
 }
 
 /** The screen without the rows that a long message needs. */

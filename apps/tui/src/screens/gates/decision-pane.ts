@@ -12,13 +12,14 @@ import {
 import { entryOf } from '@flashcore/shared/text';
 import { fact, facts, heading, notice, tableOf, type Block } from '../../present/blocks.ts';
 import { blockRows } from '../../present/cells/cells-painter.ts';
-import { cutCells } from '../../present/cells/cell-text.ts';
+import { inputRuns } from '../../present/cells/input-runs.ts';
 import { fitRow, run, type Row } from '../../present/cells/row.ts';
 import { counted, formatInUnit, formatShortInstant } from '../../present/numbers.ts';
 import { pairColumns, pairsOf } from '../../present/sections/comparison.ts';
 import { DECISION_WORDS } from '../../present/sections/decisions.ts';
 import { differenceBlocks } from '../../present/sections/plan.ts';
 import { COMPARISON_MARKS, comparisonAnswer, jobTitle, namedJob, shapeShort } from '../../present/words.ts';
+import { partsOf } from '../../state/input-line.ts';
 import type { AppState, Overlay } from '../../state/app-state.ts';
 import { refusalOf, replacedBy, standingDecision, type Choice, openAcceptability } from '../../state/decision.ts';
 import type { JobView } from '../../state/job-view.ts';
@@ -36,7 +37,7 @@ export function decisionPane(
 ): PaneContent {
   const job = entryOf(state.views, dialog.job);
   if (job === undefined) return { title: 'Decide', body: [] };
-  const { choice, note, top } = dialog;
+  const { choice, note, after = 0, top } = dialog;
   const refusal = refusalOf(state, job, choice);
   const title = `${TITLES[choice]} ${jobTitle(job)}`;
   const head: Row[] = [
@@ -45,7 +46,7 @@ export function decisionPane(
       [run('← ', 'dim'), run(choice, refusal === undefined ? 'accent' : 'bad'), run(' →', 'dim')],
       width,
     ),
-    labelledRow('note', [run(lastCells(note, width - LABEL_CELLS - 1)), run('█', 'accent')], width),
+    labelledRow('note', inputRuns(partsOf({ text: note, after }), width - LABEL_CELLS), width),
     [run('─'.repeat(width), 'border')],
   ];
   const rows = blockRows(
@@ -62,10 +63,6 @@ export function decisionPane(
 
 const labelledRow = (label: string, rest: Row, width: number): Row =>
   fitRow([run(label.padEnd(LABEL_CELLS), 'key'), ...rest], width);
-
-/** The end of the typed text, where the cursor is. */
-const lastCells = (text: string, width: number): string =>
-  text.length <= width ? text : `…${cutCells(text.slice(1 - width), width - 1)}`;
 
 /** Describes the effect of the decision in a sentence or two. */
 function effectOf(state: AppState, job: JobView, choice: Choice): string {
