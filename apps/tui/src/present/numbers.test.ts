@@ -115,3 +115,12 @@ test('bytes use powers of 1024, each unit has its own number of digits, and a no
     '-4.0723',
   ]);
 });
+
+test('a duration has one rounding, whether it is shown in whole seconds or not', () => {
+  const both = (seconds: number): string[] => [formatSeconds(seconds), formatElapsed(seconds)];
+  expect([both(87.6), both(59.96), both(41.6)]).toEqual([
+    ['1 min 28 s', '1 min 28 s'],
+    ['1 min 00 s', '1 min 00 s'],
+    ['41.6 s', '42 s'],
+  ]);
+});

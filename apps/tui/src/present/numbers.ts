@@ -88,12 +88,15 @@ export function formatInUnit(value: number, unit: string): string {
 /** A duration: "12 ms", "1.42 s", "34.2 s", "3 min 05 s", "2 h 07 min". At least 0, for two machines' clocks differ. */
 export function formatSeconds(seconds: number): string {
   if (seconds < 0.9995) return `${Math.max(0, Math.round(seconds * 1000))} ms`;
-  return seconds < 59.95 ? `${seconds.toPrecision(3)} s` : formatElapsed(Math.round(seconds));
+  return seconds < 59.95 ? `${seconds.toPrecision(3)} s` : formatElapsed(seconds);
 }
 
-/** A duration that still grows, in whole seconds: "41 s", "3 min 05 s", "2 h 07 min". */
+/**
+ * A duration in whole seconds: "41 s", "3 min 05 s", "2 h 07 min". It is rounded as formatSeconds() does, so that two
+ * places that show the same duration agree.
+ */
 export function formatElapsed(seconds: number): string {
-  const whole = Math.max(0, Math.floor(seconds));
+  const whole = Math.max(0, Math.round(seconds));
   const twoDigits = (value: number): string => String(value).padStart(2, '0');
   if (whole < 60) return `${whole} s`;
   if (whole < 3600) return `${Math.floor(whole / 60)} min ${twoDigits(whole % 60)} s`;

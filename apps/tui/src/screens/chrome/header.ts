@@ -96,7 +96,7 @@ function progressForms(job: JobView, now: number): Row[] {
   if (job.state !== JobState.RUNNING) {
     const state = run(`${mark} ${word}`, role);
     // The duration as lists show it, or else in whole seconds.
-    const times = hasDuration(job) ? [formatSeconds(seconds), formatElapsed(Math.round(seconds))] : [''];
+    const times = hasDuration(job) ? [formatSeconds(seconds), formatElapsed(seconds)] : [''];
     return [...times.map((time) => [state, run(time && ` ${time}`, 'dim')]), [state]];
   }
   const clock = run(hasDuration(job) ? ` ${formatElapsed(seconds)}` : '', 'dim');
