@@ -72,15 +72,21 @@ export async function runJob(services: JobServices, runner: RunnerIdentity): Pro
   const started = performance.now();
   const found = nothingFound();
   const soFar = (): JobResult => jobResult(services, found, { runner, startTime, started });
+  const endSoFar = (): JobOutcome => ended(services, found, soFar());
+  let isDecided = false;
+  const decided = (): void => {
+    isDecided = true;
+    services.job.decide(endSoFar());
+  };
   try {
-    await runVariants(services, found);
+    await runVariants(services, found, decided);
   } catch (error) {
-    services.job.keep(soFar());
+    services.job.keep(isDecided ? endSoFar().result : soFar());
     throw error;
   } finally {
     await found.fallbackBuild?.drop();
   }
-  return ended(services, found, soFar());
+  return endSoFar();
 }
 
 /** The runner that ran the job, and when it began; `started` is a value of performance.now(). */
@@ -131,9 +137,10 @@ export function runTuneJob(services: JobServices, steps: MeasuredSteps, runner: 
 
 /**
  * Runs the requested variant. If it fails in any way, even to build, the variant without tensor cores runs as well. If
- * the plan continues with that variant, the job is judged by it.
+ * the plan continues with that variant, the job is judged by it; otherwise `decided` is called before that variant
+ * runs.
  */
-async function runVariants(services: JobServices, found: JobFound): Promise<void> {
+async function runVariants(services: JobServices, found: JobFound, decided: () => void): Promise<void> {
   const { resolved, fallback, judged } = services.spec;
   const { result } = await runVariant(services, found, { resolved, fallback: false });
   const noGo = found.prechecks.some(({ verdict }) => verdict === Verdict.FAIL);
@@ -148,6 +155,7 @@ async function runVariants(services: JobServices, found: JobFound): Promise<void
       'runner',
       `${resolved.label} failed, so its fallback ${fallback.label} runs as well and decides nothing; --no-fallback leaves it out`,
     );
+    decided();
   }
   await runVariant(services, found, { resolved: fallback, fallback: true });
 }

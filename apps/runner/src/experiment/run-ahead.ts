@@ -30,6 +30,7 @@ export async function runAhead(services: JobServices, runner: RunnerIdentity): P
     ...services.job,
     emit: (payload) => (payload.case === 'logLine' ? services.job.emit(payload) : void told.push(payload)),
     keep: () => undefined,
+    decide: () => undefined,
   };
   const builds = (): BuildResult[] => told.flatMap(({ case: kind, value }) => (kind === 'buildResult' ? [value] : []));
   try {

@@ -52,6 +52,11 @@ export interface JobContext {
   readonly hasDevice: (has: boolean) => void;
   /** Records partial results. If the body throws, they become the job's result, whatever its outcome. */
   readonly keep: (found: JobResult) => void;
+  /**
+   * Reports the job's outcome before its body has ended, because the rest of the body decides nothing. If the job is
+   * stopped from now on, it ends with this outcome.
+   */
+  readonly decide: (end: JobOutcome) => void;
 }
 
 /** How a body ended. A thrown FlashcoreError means Outcome.ERROR instead: the runner has no answer. */

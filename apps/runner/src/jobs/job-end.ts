@@ -18,12 +18,26 @@ export type StopCause =
   | { type: 'runner-stopped' }
   | { type: 'failed'; error: FlashcoreError };
 
-/** The end of a job that was stopped; `result` has the body's findings so far. */
+interface StoppedBody {
+  /** The body's findings so far. */
+  result?: JobResult | undefined;
+  /** The outcome that the body reported before it was stopped. */
+  decided?: JobOutcome | undefined;
+}
+
+/** The end of a job that was stopped. An outcome that was already decided stays. */
 export function endByStop(
   cause: StopCause,
   phase: 'queued' | 'running',
-  result: JobResult = create(JobResultSchema),
+  { result, decided }: StoppedBody = {},
 ): JobOutcome {
+  const found = result ?? decided?.result ?? create(JobResultSchema);
+  if (decided === undefined || cause.type === 'failed') return endUndecided(cause, phase, found);
+  const { summary } = endUndecided(cause, phase, found);
+  return { ...decided, summary: `${decided.summary}; after that: ${summary}`, result: found };
+}
+
+function endUndecided(cause: StopCause, phase: 'queued' | 'running', result: JobResult): JobOutcome {
   switch (cause.type) {
     case 'cancelled':
       return {

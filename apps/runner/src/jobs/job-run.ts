@@ -83,6 +83,8 @@ interface Running {
   stopped: PromiseWithResolvers<void>;
   /** Whether the store refused an event of a kept job. */
   isHeld: boolean;
+  /** The outcome that the body reported before its end. */
+  decided?: JobOutcome;
 }
 
 /**
@@ -243,7 +245,7 @@ export class JobRun {
       const found = end === 'held' ? undefined : end;
       await this.#finish(
         this.#stopCause
-          ? endByStop(this.#stopCause, 'running', found?.result)
+          ? endByStop(this.#stopCause, 'running', { result: found?.result, decided: running.decided })
           : (found ?? endByError(new Error('a body was given up without being stopped'))),
       );
       if (end === undefined)
@@ -310,6 +312,9 @@ export class JobRun {
       hasDevice: (has) => this.#setDevice(has),
       keep: (found) => {
         this.#kept = found;
+      },
+      decide: (end) => {
+        running.decided = end;
       },
     };
   }

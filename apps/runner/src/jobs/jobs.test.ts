@@ -228,6 +228,46 @@ test('partial results of a body that was stopped or threw are in the result and 
   ]);
 });
 
+test('a job whose outcome was decided before it was stopped keeps the outcome, with all findings', async () => {
+  const found = (labels: string[]) => create(JobResultSchema, { variants: labels.map((label) => ({ label })) });
+  const race = { outcome: Outcome.FAILED, summary: 'RACE: two threads', result: found(['first']) };
+  const { bodies: hung, letGo } = stubborn();
+  const { jobs, start } = fixture({
+    bodies: {
+      settles: ({ decide, keep, signal }) =>
+        new Promise((_, reject) => {
+          decide(race);
+          signal.addEventListener('abort', () => {
+            keep(found(['first', 'fallback']));
+            reject(signal.reason as Error);
+          });
+        }),
+      hangs: ({ decide }) => {
+        decide(race);
+        return hung.stubborn();
+      },
+    },
+  });
+  const end = async (kernelId: string, limits: Partial<StartOptions>) => {
+    const { name } = start(kernelId, { method: 'runExperiment', ...limits });
+    await settle();
+    if (limits.maxRunSeconds === undefined) jobs.cancel(name, 'ada');
+    await vi.advanceTimersByTimeAsync(STOP_GRACE_MS + 1_000);
+    const { job, result } = jobs.get(name);
+    return [Outcome[job.outcome], job.summary, result?.variants.map(({ label }) => label)];
+  };
+  const cancelled = 'RACE: two threads; after that: Cancelled by ada while it was running';
+  expect(await end('settles', {})).toEqual(['FAILED', cancelled, ['first', 'fallback']]);
+  expect(await end('settles', { maxRunSeconds: 1 })).toEqual([
+    'FAILED',
+    "RACE: two threads; after that: Stopped after 1 s of running, the job's limit (max_run_seconds)",
+    ['first', 'fallback'],
+  ]);
+  expect(await end('hangs', {})).toEqual(['FAILED', cancelled, ['first']]);
+  letGo();
+  await settle();
+});
+
 test('after a crash, an experiment that ran is ended and appears in the history, like a stopped one', async () => {
   const { database, history, jobs, start } = fixture();
   const running = start('hang', { method: 'runExperiment' });

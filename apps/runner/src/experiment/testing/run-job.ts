@@ -40,6 +40,8 @@ export interface RunOptions {
   onEvent?: (payload: JobPayload) => void;
   /** Receives the partial result of a body that throws. */
   onKept?: (found: JobResult) => void;
+  /** Receives the outcome of a job that is decided before its body ends. */
+  onDecided?: (end: JobOutcome) => void;
 }
 
 export interface TestPlanner {
@@ -102,7 +104,7 @@ export function openTestPlanner(
     artifacts,
     builds,
     dataDirectory,
-    async run(method, request, { signal = new AbortController().signal, onEvent, onKept } = {}) {
+    async run(method, request, { signal = new AbortController().signal, onEvent, onKept, onDecided } = {}) {
       await planner.prepare();
       const planned = planner.planJob(
         method,
@@ -123,6 +125,7 @@ export function openTestPlanner(
         emit,
         hasDevice: () => undefined,
         keep: (found) => onKept?.(found),
+        decide: (end) => onDecided?.(end),
       });
       return { outcome, events };
     },
