@@ -117,8 +117,8 @@ export const CALL_FILTERS: Readonly<Record<BoxedKind, CallFilter>> = {
   /** The emulator's executor with a candidate's host code: no sockets, and no changes to folders. */
   executor: allowList([...FILES_READ, ...FILES_WRITTEN, ...CODE], narrowed()),
   /**
-   * A problem's reference. Its main process forks one for each case, which then forbids itself further processes, because
-   * Linux does not limit how many root's processes start.
+   * A problem's reference. Its main process forks one for each case, which then forbids itself further processes,
+   * because Linux does not limit how many root's processes start.
    */
   reference: allowList([...FILES_READ, ...FILES_WRITTEN, ...CODE], narrowed([...PRCTL_HARMLESS, PR_SET_SECCOMP])),
   /**

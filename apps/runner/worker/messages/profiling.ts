@@ -49,7 +49,7 @@ export interface ProfileOnceJob {
   referenceLibrary?: string;
   /** Number of runs of all launches. The last one is profiled; the earlier ones warm the caches. */
   runs: number;
-  /** clock-stamp.cu, compiled. If set, a launch of it is profiled first, because the first profile takes ncu longest. */
+  /** clock-stamp.cu, compiled. If set, a launch of it is profiled first, because ncu's first profile takes longest. */
   warmUp?: string;
   /**
    * The program prepares everything except the module, then waits for this file before it loads or launches anything.
