@@ -3,11 +3,12 @@
  * pages of a comparison.
  */
 import { JobKind } from '@flashcore/shared/contract';
+import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
 import { VIEWS, type AppState, type ViewId } from '../state/app-state.ts';
 import { headCount, selectedMap } from '../state/error-map.ts';
 import { inKernels, selectedVariant } from '../state/chosen.ts';
 import { hasNotes } from '../state/listed-kernel.ts';
-import { attachedJob, hasLines, selectedKernel, shownVariant, variantsOf } from '../state/selectors.ts';
+import { attachedJob, hasLines, selectedKernel, showsDistribution, variantsOf } from '../state/selectors.ts';
 import { hotFigure, shownFinding, listingFiles, openListing } from '../state/source-place.ts';
 import type { CommandRow } from './command.ts';
 
@@ -197,9 +198,8 @@ export const LATENCY_COMMANDS = [
     group: 'views',
     help: 'In 3: histogram, ECDF, or both',
     hint: 'plot',
-    when: (state) =>
-      state.ui.view === 'latency' && !comparing(state) && (shownVariant(state)?.benchmarks.length ?? 0) > 0,
-    whyNot: '3 shows the plots once samples are taken; there p changes them',
+    when: showsDistribution,
+    whyNot: `3 shows the plots of a measurement once it has ${FEWEST_SAMPLES.interval} samples; there p changes them`,
   },
   {
     id: 'next-comparison-page',

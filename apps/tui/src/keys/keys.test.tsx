@@ -1141,6 +1141,40 @@ test('in the form, Ctrl-U clears a typed field, and a field that takes no text s
   expect(terminal.store.state.notice?.text).toMatch(/ takes only its choices: ← → change it$/);
 });
 
+test('p is offered in view 3 only where there is a plot, which three samples are too few for', async () => {
+  const withSamples = (samples: number) =>
+    sampleEvents().map((event): JobEvent => {
+      const { payload } = event;
+      if (payload.case !== 'benchmarkProgress' && payload.case !== 'benchmarkResult') return event;
+      const { latency } = payload.value;
+      return {
+        ...event,
+        payload: {
+          ...payload,
+          value: { ...payload.value, ...(latency && { latency: { ...latency, samples } }) },
+        } as typeof payload,
+      };
+    });
+  const bar = async () => (await terminal.screen()).split('\n').at(-1);
+  const open = async (samples: number): Promise<void> => {
+    terminal.close();
+    terminal = openTerminal({ columns: 120, rows: 40 });
+    await terminal.screen();
+    show(withSamples(samples));
+    await terminal.press('3');
+  };
+  await open(200);
+  await expect.poll(bar).toMatch(/p plot/);
+  await open(3);
+  await expect.poll(() => terminal.screen()).toMatch(/3 samples, .*: a distribution needs 5/);
+  expect(await bar()).not.toMatch(/p plot/);
+  await terminal.press('p');
+  expect([ui().distribution, terminal.store.state.notice?.text]).toEqual([
+    'both',
+    '3 shows the plots of a measurement once it has 5 samples; there p changes them',
+  ]);
+});
+
 test('a refused decision is told where it was made, and goes with the view', async () => {
   await terminal.press('1a');
   expect(terminal.store.state.notice?.text).toMatch(/^Cannot accept /);

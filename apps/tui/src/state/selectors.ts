@@ -16,11 +16,12 @@ import {
 } from '@flashcore/shared/contract';
 import { create } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { ListedProblem } from '../present/sections/problem.ts';
 import type { ListedKernel } from './listed-kernel.ts';
 import { type AppState, type FilteredList, type HistorySort, type ViewId, type KernelSort } from './app-state.ts';
-import { phaseShare, type JobView, type PhaseView, type VariantView } from './job-view.ts';
+import { phaseShare, type BenchmarkView, type JobView, type PhaseView, type VariantView } from './job-view.ts';
 import { raceOf, type TuneRace } from './tuned-variants.ts';
 import { counted } from '../present/numbers.ts';
 import { DEVICE_WAIT } from '../present/sections/phase-times.ts';
@@ -467,6 +468,22 @@ export function selectedJobName(state: AppState): string | undefined {
 export function raceOfAttached(state: AppState): TuneRace | undefined {
   const job = attachedJob(state);
   return job && raceOf(job);
+}
+
+/** Whether a plot of the samples would show a distribution. While samples are taken, it grows from the first one. */
+export function hasDistribution({ histogram, latency }: BenchmarkView): boolean {
+  const { samples = 0 } = latency ?? {};
+  return (histogram?.counts.length ?? 0) > 0 && (samples === 0 || samples >= FEWEST_SAMPLES.interval);
+}
+
+/** Whether view 3 draws the distribution of the measurement under its cursor. */
+export function showsDistribution(state: AppState): boolean {
+  if (state.ui.view !== 'latency' || state.ui.comparing || raceOfAttached(state) !== undefined) return false;
+  const { benchmarks = [], comparison } = shownVariant(state) ?? {};
+  const pairs = comparison?.shapes.length ?? 0;
+  const place = Math.min(state.ui.selected.latency, pairs + benchmarks.length - 1);
+  const chosen = benchmarks[place - pairs];
+  return chosen !== undefined && hasDistribution(chosen);
 }
 
 /** The number of items on which the cursor of a view can be; undefined if the view has no cursor. */

@@ -13,7 +13,7 @@ import { histogram, histogramData, type HistogramData } from '../../present/cell
 import { fitRow, flowRows, run, textRow, type Row } from '../../present/cells/row.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView } from '../../state/job-view.ts';
-import { attachedJob, lastRunsOf } from '../../state/selectors.ts';
+import { attachedJob, hasDistribution, lastRunsOf } from '../../state/selectors.ts';
 import { STOP_WORDS, marksOf, spreadFacts } from '../../present/sections/timings.ts';
 import { notMeasured, MODE_WORDS, caseText } from '../../present/words.ts';
 import { beside, pageOf, type Size } from '../pane/view.ts';
@@ -29,7 +29,7 @@ export function distributionRows(state: AppState, chosen: BenchmarkView, { width
   const facts = [...resultFacts(chosen, width), ...stripRows(chosen, width), ...lastRuns(state, chosen, width)];
   if (bins === undefined) return [title, textRow('no samples yet', 'dim'), ...facts].slice(0, height);
   const { samples = 0, minUs = 0, maxUs = 0 } = chosen.latency ?? {};
-  if (samples > 0 && samples < FEWEST_SAMPLES.interval)
+  if (!hasDistribution(chosen))
     return [
       title,
       textRow(
