@@ -65,8 +65,7 @@ export const JOB_LISTS = ['jobs', 'history', 'leaderboard'] as const;
 export type JobList = (typeof JOB_LISTS)[number];
 
 /** The content of view 7: kernels, problems, or only the definition of the selected problem. */
-const KERNEL_LISTS = ['kernels', 'problems', 'definition'] as const;
-export type KernelList = (typeof KERNEL_LISTS)[number];
+export type KernelList = 'kernels' | 'problems' | 'definition';
 
 /** Lists with a filter; history and leaderboard share one. */
 export type FilteredList = 'jobs' | 'history' | 'kernels' | 'problems';
