@@ -164,7 +164,7 @@ interface PodSpec {
 
 /** The PodSpec of a Job or a pod; empty for a Secret. */
 const podSpecOf = ({ spec }: KubernetesObject): PodSpec =>
-  ((spec as Fields | undefined)?.['template'] as { spec: PodSpec } | undefined)?.spec ?? (spec) ?? {};
+  ((spec as Fields | undefined)?.['template'] as { spec: PodSpec } | undefined)?.spec ?? spec ?? {};
 
 const refusal = (code: number, reason: string, message: string): [number, unknown] => [
   code,
