@@ -64,8 +64,7 @@ void run(Flash_fwd_params& params, cudaStream_t stream) {
 }  // namespace
 
 // Number of floats of scratch memory that FUNCTION needs for these arguments.
-extern "C" int64_t FUNCTION_FLOATS(int B, int H, int Hkv, int S, int page, int pages_of_sequence,
-                                   int multiprocessors) {
+extern "C" int64_t FUNCTION_FLOATS(int B, int H, int Hkv, int S, int page, int pages_of_sequence, int multiprocessors) {
   const int64_t splits = most_splits({B, H, Hkv, S, page, pages_of_sequence, 0, multiprocessors});
   return splits == 1 ? 1 : splits * B * H * S * (HEAD_DIM + 1);
 }

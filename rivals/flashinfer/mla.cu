@@ -67,8 +67,8 @@ extern "C" int FUNCTION(void* q, void* cache, void* o, int32_t* pages, void* flo
     const cudaStream_t on = static_cast<cudaStream_t>(stream);
     if (S > 1)
       return mla::BatchMLAPageAttentionHopper<MaskMode::kCausal, LATENT, ROTARY>(params, info.num_blks_x,
-                                                                                info.num_blks_y, on);
+                                                                                 info.num_blks_y, on);
     return mla::BatchMLAPageAttentionHopper<MaskMode::kNone, LATENT, ROTARY>(params, info.num_blks_x, info.num_blks_y,
-                                                                            on);
+                                                                             on);
   });
 }

@@ -32,9 +32,8 @@ struct Queries {
 template <uint32_t ROWS, MaskMode MASK>
 static cudaError_t run(Params params, ELEMENT* partial, float* partial_lse, cudaStream_t stream) {
   constexpr bool FP16_SUMS = false;
-  return BatchPrefillWithPagedKVCacheDispatched<ROWS, WIDTH, WIDTH, PosEncodingMode::kNone, FP16_SUMS, MASK,
-                                                Variant, Params>(params, partial, partial_lse, DEPENDENT_LAUNCHES,
-                                                                 stream);
+  return BatchPrefillWithPagedKVCacheDispatched<ROWS, WIDTH, WIDTH, PosEncodingMode::kNone, FP16_SUMS, MASK, Variant,
+                                                Params>(params, partial, partial_lse, DEPENDENT_LAUNCHES, stream);
 }
 
 template <MaskMode MASK>
@@ -63,10 +62,10 @@ extern "C" int FUNCTION_PLAN(int32_t* ends, int B, int H, int Hkv, int S, int pa
                              void* stream) {
   return guarded([&] {
     PrefillPlanInfo info;
-    const cudaError_t code = PrefillPlan<int32_t>(
-        floats, float_bytes, ints, pinned, int_bytes, info, Queries(B, S).ends.data(), ends, B * S, B, H, Hkv, WIDTH,
-        WIDTH, page, graph != 0, sizeof(ELEMENT), -1, -1, false, 0, S > 1 ? S : 0, static_cast<cudaStream_t>(stream),
-        sizeof(ELEMENT));
+    const cudaError_t code =
+        PrefillPlan<int32_t>(floats, float_bytes, ints, pinned, int_bytes, info, Queries(B, S).ends.data(), ends, B * S,
+                             B, H, Hkv, WIDTH, WIDTH, page, graph != 0, sizeof(ELEMENT), -1, -1, false, 0,
+                             S > 1 ? S : 0, static_cast<cudaStream_t>(stream), sizeof(ELEMENT));
     const auto numbers = info.ToVector();
     std::copy(numbers.begin(), numbers.end(), plan);
     return code;
