@@ -48,7 +48,7 @@ export class Scaler {
   readonly #options: ScalerOptions;
   readonly #nowMs: () => number;
   readonly #registered = new Set<number>();
-  /** Scheduler jobs of the pilots that were submitted to some of their partition's nodes only. */
+  /** The scheduler's ids of pilots that were told to avoid nodes. */
   readonly #apart = new Set<string>();
   #stopped = false;
   #asked = false;

@@ -121,7 +121,7 @@ test.each(inFull(['bf16', 'fp16'] as const, (dtype) => dtype === 'bf16'))(
     const [all] = (await judged(true)).groups;
     expect(all).toMatchObject({ wronged: [], cells: [shapes.map(() => ['found'])] });
     const [byTolerance] = (await judged(false)).groups;
-    // With so many values the mean is tiny: the tolerance alone would accept zeros, or an answer from half of the keys.
+    // The mean of so many values is tiny. By the tolerance alone, zeros would pass, and so would half of the keys.
     expect(byTolerance!.cells[0]!.at(-1)).toEqual(['missed']);
   },
 );

@@ -58,7 +58,7 @@ test('lines that make about the same are named together', () => {
   ).toMatch(/; lines 50, 51, 69 and 70 of k\.cu make 18 % each$/);
 });
 
-test('there is no text without counts, or if wavefronts that differ from those of a GPU decide', () => {
+test('without counts there is no text, nor where the wavefronts of a GPU would differ', () => {
   expect(told({}, {}, { computed: { ...COMPUTED, bytes: 0 } })).toBeUndefined();
   expect(told({ instructions: 1000, shared_load_wavefronts: 9000 }, {}, { countsShared: false })).toBeUndefined();
 });

@@ -100,7 +100,7 @@ test.each([
   });
 });
 
-test('keys with twice their weight, and keys without any, are told apart', () => {
+test('doubled weights and missing weights are told apart', () => {
   const keys = every(16, 5);
   const isWrong = isIn(keys);
   expect([

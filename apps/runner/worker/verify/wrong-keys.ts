@@ -244,7 +244,7 @@ function weightsOf(reference: Reference, { kind, inputs, head, rows }: AskedWeig
 interface Sample {
   readonly row: number;
   readonly right: number;
-  /** Up to a factor of the row that all right keys share. */
+  /** The weight that the kernel gives. A factor that it gives to all keys of the row is divided out. */
   readonly got: number;
 }
 

@@ -1175,14 +1175,14 @@ test('p is offered in view 3 only where there is a plot, which three samples are
   ]);
 });
 
-test('a refused decision is told where it was made, and goes with the view', async () => {
+test('the message of a refused decision disappears when the view changes', async () => {
   await terminal.press('1a');
   expect(terminal.store.state.notice?.text).toMatch(/^Cannot accept /);
   await terminal.press(RAW.right!);
   expect([ui().view, terminal.store.state.notice]).toEqual(['correct', undefined]);
 });
 
-test('a key of the log says in the lists where it works, and without a job that there is no log', async () => {
+test('in a list, a key of the log says that view 1 has the log, or that there is none', async () => {
   const said = () => terminal.store.state.notice?.text;
   for (const key of ['E', 'f']) {
     await terminal.press(`7gj${key}`);
