@@ -4,11 +4,15 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { missing } from '@flashcore/shared/testing';
-import { afterAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const ROOT = join(import.meta.dirname, '..');
 const pythonTest = test.skipIf(missing('python3'));
-const folder = mkdtempSync(join(tmpdir(), 'fc-rival-objects-'));
+let folder = '';
+// Not on import: without python3 all tests are skipped, and then nothing would remove the folder.
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'fc-rival-objects-'));
+});
 afterAll(() => rmSync(folder, { recursive: true }));
 
 function python(...args: string[]): string {

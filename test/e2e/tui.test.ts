@@ -151,10 +151,10 @@ test('/ searches the log and filters the kernels, and a filter that is typed aga
     await terminal.waitFor(/1 Run {2}fa_v1_baseline/);
     terminal.type('/');
     await terminal.waitFor(/\n \/█/);
-    terminal.type('spills');
-    await terminal.waitFor(/\n \/spills█/);
+    terminal.type('p50');
+    await terminal.waitFor(/\n \/p50█/);
     terminal.type('\r');
-    await terminal.waitFor(/\/spills\/ \d+\/\d+ hits/);
+    await terminal.waitFor(/\/p50\/ \d+\/\d+ hits/);
     terminal.type('7');
     await terminal.waitFor(/flashcore_v6[^]*flashcore_v7/);
     for (const [typed, hidden] of [
