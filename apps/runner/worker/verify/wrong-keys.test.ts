@@ -67,8 +67,8 @@ function attend(inputs: TensorsByName, { logit, weight, rowOf = (key) => key }: 
   return { O: tensorOf(out, 'fp16') };
 }
 
-function found(mistake: Mistake, kind = KIND): WrongKeys | undefined {
-  const inputs = drawInputs(kind, { seed: '5eed', rule: NORMAL }, reference);
+function found(mistake: Mistake, kind = KIND, seed = '5eed'): WrongKeys | undefined {
+  const inputs = drawInputs(kind, { seed, rule: NORMAL }, reference);
   const keys = wrongKeysOf(reference, {
     ...{ kind, inputs, outputs: attend(inputs, mistake) },
     want: reference.fp64(inputs, kind),
@@ -138,7 +138,9 @@ test.each<[string, (query: number) => boolean]>([
 ])('a mask that is one off in %s names no keys, because each row has another', (_, isOff) => {
   const causal = caseOf(`1x${HEADS}x${KEYS}x${COLUMNS}c`);
   const logit: Mistake['logit'] = (right, key, query) => (key <= query + Number(isOff(query)) ? right : -Infinity);
-  expect(found({ logit }, causal)).toBeUndefined();
+  // With some seeds, few rows make up nearly all of the error.
+  const seeds = Array.from({ length: 20 }, (_, index) => `5eed${index.toString(16)}`);
+  expect(seeds.filter((seed) => found({ logit }, causal, seed) !== undefined)).toEqual([]);
 });
 
 test('a right output names no keys', () => {

@@ -29,6 +29,10 @@ const MOST_KEYS = 512;
 const MOST_SHARE_OF_COLUMNS = 0.4;
 /** An error that shrinks to this share of its square is explained. */
 const EXPLAINED_SHARE = 1e-2;
+/** A row is explained if no more than this share of its squared error is left, */
+const MOST_LEFT_OF_ROW = 0.1;
+/** and this share of the rows may be unexplained. */
+const MOST_UNEXPLAINED = 0.1;
 /** What rounding may leave of an output, relative to its element, in 16 bits and in tf32. */
 const ROUNDING: Partial<Record<string, number>> = { bf16: 2 ** -8 };
 const USUAL_ROUNDING = 2 ** -11;
@@ -72,7 +76,7 @@ export function wrongKeysOf(reference: Reference, wrong: WrongOutput): WrongKeys
     values,
     entryOf(ROUNDING, output.dtype) ?? USUAL_ROUNDING,
   );
-  if (explained === undefined || explained.keys.length > keys / 2 || !belongsToKeys(explained)) return undefined;
+  if (explained === undefined || explained.keys.length > keys / 2 || !belongsToKeys(explained, rows)) return undefined;
   const weights = weightsOf(reference, { kind, inputs, head, rows: wrongRows.map(({ row }) => row) });
   return {
     keys: explained.keys.toSorted((a, b) => a - b),
@@ -135,6 +139,12 @@ function explain(
     for (const fit of fits) fit.add(values[key]!);
   }
   if (!(left() <= EXPLAINED_SHARE * all) || keys.length === 0) return undefined;
+  // The rows with the largest errors may be explained although most others are not.
+  const unexplained = fits.filter(({ rest }, index) => {
+    const { got, want } = wrongRows[index]!;
+    return dot(rest, rest) > Math.max(MOST_LEFT_OF_ROW * squares(got, want), 4 * rounding ** 2 * dot(got, got));
+  });
+  if (unexplained.length > MOST_UNEXPLAINED * fits.length) return undefined;
   const rows = fits.map((fit) => fit.solve());
   const partOf = (place: number): number => sumOf(rows, ({ parts }) => parts[place]! ** 2) * lengths[keys[place]!]!;
   const most = Math.max(...keys.map((_, place) => partOf(place)));
@@ -145,20 +155,19 @@ function explain(
   };
 }
 
-/** A part of a row's error with less than this share of its square is there by chance. */
-const LEAST_SHARE_OF_ROW = 1e-2;
+/** A key's part in a row with less than this share of the square of its largest is there by chance. */
+const LEAST_SHARE_OF_KEY = 1e-2;
 
 /**
- * Whether the same keys are wrong in several rows. If each row has keys of its own, the fault is in what rows see, such
- * as a mask that is one off, and naming keys would mislead.
+ * Whether each key is wrong in several rows. If rows have keys of their own, the fault is in what a row sees, such as a
+ * mask that is one off, and naming keys would mislead. Of a single wrong row among others nothing is known.
  */
-function belongsToKeys({ keys, rows }: Explained): boolean {
-  if (rows.length === 1) return true;
-  const counts = keys.map(
-    (_, place) =>
-      rows.filter(({ parts }) => parts[place]! ** 2 >= LEAST_SHARE_OF_ROW * sumOf(parts, (part) => part ** 2)).length,
-  );
-  return counts.every((count) => count > 1) && sumOf(counts, (count) => count) >= (keys.length * rows.length) / 4;
+function belongsToKeys({ keys, rows }: Explained, ofRows: number): boolean {
+  if (rows.length === 1) return ofRows === 1;
+  return keys.every((_, place) => {
+    const most = Math.max(...rows.map(({ parts }) => parts[place]! ** 2));
+    return rows.filter(({ parts }) => parts[place]! ** 2 >= LEAST_SHARE_OF_KEY * most).length > 1;
+  });
 }
 
 /** Least squares for a row's error: of the right row, because the weights of a row add up to 1, and of values. */
