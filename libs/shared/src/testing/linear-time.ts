@@ -4,7 +4,7 @@ import { cpuMs } from '../text/deadline.ts';
 // The longer text is about as long as the longest manifest.
 const SHORT = 4_000;
 const LONG = 8 * SHORT;
-const TRIES = 4;
+const TRIES = 8;
 // A text that is eight times longer may take sixteen times as long (caches, garbage collection), but not 64 times, like
 // a quadratic scan.
 const MOST_GROWTH = 16;
