@@ -61,6 +61,7 @@ async function slowUplink(target: string, delayMs: number): Promise<AsyncDisposa
         close();
       });
     }
+    // eslint-disable-next-line flashcore/no-fixed-wait -- the delay is what this proxy is for
     client.on('data', (data: Buffer) => void setTimeout(() => gateway.writable && gateway.write(data), delayMs));
     gateway.pipe(client);
   }).listen(0, '127.0.0.1');

@@ -1,7 +1,8 @@
 /**
- * A newcomer's walk through docs/fleet.md on a real Slurm of two nodes on this machine: each fault of its table is made,
- * a client submits a job and waits for the message, the gateway is stopped, what the message names is corrected, and
- * the gateway is started again. Prints a Markdown table with the seconds until the message and until the job passed.
+ * A newcomer's walk through docs/fleet.md on a real Slurm of two nodes on this machine. For each fault of the table,
+ * the walk makes the fault and has a client submit a job and wait for the message. Then it stops the gateway, corrects
+ * what the message names and starts the gateway again. Prints a Markdown table with the seconds until the message and
+ * until the job passed.
  * As root, after `npm run build`: npx nx fleet-walk test [part of a fault's name ...]
  * With FLASHCORE_LIBRARY_CACHE=node_modules/.cache/flashcore-tests/libraries no node compiles the emulator.
  */

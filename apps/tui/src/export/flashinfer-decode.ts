@@ -76,7 +76,7 @@ function filesOf(kernel: ExportedKernel, module: string, constants: Constants): 
   ];
 }
 
-/** A definition of the same name, inputs and outputs as FlashInfer-Bench's, so that the folder can be read by itself. */
+/** A definition with the name, inputs and outputs of FlashInfer-Bench's own: the folder can be read by itself. */
 function definitionOf(name: string, { heads, keyHeads, page }: Constants): unknown {
   const fixed = (value: number) => ({ type: 'const', value });
   const varies = { type: 'var' };
