@@ -237,6 +237,20 @@ test('a scheduler that was unreachable when the gateway started is asked again e
   expect(pool.account.schedulerProblem).toBeUndefined();
 });
 
+test('a pilot that ran for long without registering is replaced by the next gateway', async () => {
+  const { state, present, scaler, restarted } = fixture();
+  state.queued = 1;
+  await scaler.round();
+  const before = [...present];
+  state.runs = 19;
+  await restarted().scaler.round();
+  expect([...present]).toEqual(before);
+  state.runs = 20;
+  await restarted().scaler.round();
+  expect(present.size).toBe(1);
+  expect([...present]).not.toEqual(before);
+});
+
 test('a pilot that a killed gateway submitted but did not record is cancelled by the next gateway', async () => {
   const { scaler, present } = fixture();
   present.add('stray');

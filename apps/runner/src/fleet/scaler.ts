@@ -172,14 +172,17 @@ export class Scaler {
   }
 
   /**
-   * Cancels the pilots of an earlier gateway that can't start. The fleet file may have been corrected since, and new
-   * ones are submitted as it says now.
+   * Cancels the pilots of an earlier gateway that can't start, or that run and don't register. The fleet file may have
+   * been corrected since, and new ones are submitted as it says now.
    */
   async #cancelStuck(): Promise<void> {
     const { scheduler, table } = this.#options;
     const stuck = table
       .pilots()
-      .filter(({ registered, schedulerJob }) => !registered && scheduler.whyStuck?.(schedulerJob) !== undefined);
+      .filter(
+        ({ registered, schedulerJob }) =>
+          !registered && (scheduler.whyStuck?.(schedulerJob) !== undefined || this.#slow(schedulerJob) !== undefined),
+      );
     await scheduler.cancel(stuck.map(({ schedulerJob }) => schedulerJob));
     for (const { id } of stuck) table.ended(id);
   }
@@ -223,13 +226,19 @@ export class Scaler {
     for (const { schedulerJob } of waiting) {
       const why = scheduler.whyStuck?.(schedulerJob);
       if (why !== undefined) return why;
-      const run = scheduler.runsUnregistered?.(schedulerJob);
-      if (run && (run.failing || run.seconds >= SLOW_SECONDS)) return run.why;
+      const slow = this.#slow(schedulerJob);
+      if (slow !== undefined) return slow;
     }
     const nodes = this.#options.pool.account.gpus.filter((one) => one.partition === partition);
     if (waiting.length > 0 && this.#counted && nodes.length === 0)
       return 'Resume its nodes (sinfo -R says why they are down or drained): none takes jobs';
     return undefined;
+  }
+
+  /** What to look at, if the pilot has run for too long without registering, or says why it can't. */
+  #slow(schedulerJob: string): string | undefined {
+    const run = this.#options.scheduler.runsUnregistered?.(schedulerJob);
+    return run && (run.failing || run.seconds >= SLOW_SECONDS) ? run.why : undefined;
   }
 
   /** Reports problems to GetHost and to the waiting jobs. */
