@@ -283,7 +283,7 @@ describe.each(ERAS)('in the protocol era %s, the MCP server', (era) => {
       expect(result.document['outcome']).toBe('PASSED');
       const table = result.document['table'] as string[];
       expect(table.join('\n')).toMatch(
-        /2 variants\n +ranked by registers, then shared memory: .*times are not GPU times/,
+        /2 variants\n +ranked by registers, then shared memory, .*emulator times are\s+not GPU times/,
       );
       expect(table.join('\n')).toMatch(/USE_WMMA=1[^]*USE_WMMA=0|USE_WMMA=0[^]*USE_WMMA=1/);
       expect(Buffer.byteLength(result.text)).toBeLessThanOrEqual(8 * 1024);

@@ -242,10 +242,10 @@ test('a pilot that ran for long without registering is replaced by the next gate
   state.queued = 1;
   await scaler.round();
   const before = [...present];
-  state.runs = 19;
+  state.runs = 14;
   await restarted().scaler.round();
   expect([...present]).toEqual(before);
-  state.runs = 20;
+  state.runs = 15;
   await restarted().scaler.round();
   expect(present.size).toBe(1);
   expect([...present]).not.toEqual(before);
@@ -349,7 +349,7 @@ test('a restarted gateway replaces pilots that can never start, because its flee
 test('a pilot that runs without registering is reported, and later cancelled, unless the store is full', async () => {
   const { scaler, state, pool, present, comes } = fixture();
   state.queued = 1;
-  state.runs = 19;
+  state.runs = 14;
   const round = async () => {
     await scaler.round();
     return [pool.account.schedulerProblem, [...present]];
@@ -357,9 +357,9 @@ test('a pilot that runs without registering is reported, and later cancelled, un
   expect(await round()).toEqual([undefined, ['1']]);
   Object.assign(state, { runs: 3, failing: true });
   expect(await round()).toEqual(['partition gpu: Look at node n: pilot 1 is slow', ['1']]);
-  Object.assign(state, { runs: 19, failing: false });
+  Object.assign(state, { runs: 14, failing: false });
   expect(await round()).toEqual([undefined, ['1']]);
-  state.runs = 21;
+  state.runs = 16;
   expect(await round()).toEqual(['partition gpu: Look at node n: pilot 1 is slow', ['1']]);
   state.runs = 200;
   pool.storeFailure = () => new FlashcoreError('DISK_FULL', {}, 'the disk is full');

@@ -37,7 +37,7 @@ const UNSEEN_MS = 10_000;
 const MOST_FAILURES = 3;
 const AFTER_FAILURES_MS = 60_000;
 /** A pilot that has run for this long without registering is reported; most need less. */
-const SLOW_SECONDS = 20;
+const SLOW_SECONDS = 15;
 /** A pilot that has run for this long without registering is cancelled, because it holds a GPU for nothing. */
 const MOST_SECONDS = 180;
 /** The interval between two counts of the cluster's GPUs. */
