@@ -63,6 +63,9 @@ const SHORT_NAMED_RANK = 4;
 /** Begins the remedy of a wrong output about which nothing is known. */
 export const SEE_THE_MAP = 'See where the errors are, on the error map (view 2, or fa-tui verify)';
 
+/** Begins the last sentence of a remedy: the command that repeats the fault on inputs that the runner drew. */
+export const TO_REPEAT = '. To repeat it: ';
+
 /** Begins the remedy of an output that a mistake explains. */
 export const IS_LIKE = 'This is the output';
 

@@ -10,6 +10,7 @@ import {
 } from '@flashcore/shared/kernels';
 import { entryOf, withoutEntry } from '@flashcore/shared/text';
 import type { DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
+import { TO_REPEAT } from '../findings/verify-findings.ts';
 import { takesShape } from '../spec/drawn-shapes.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import type { CaseRun } from './case-judgement.ts';
@@ -83,7 +84,7 @@ async function shrunk(
       ? finding.message.slice(name.length).replace(/^:? /, '')
       : finding.message;
     finding.message = `smallest failing shape ${name} (${origin}): ${said}`;
-    finding.remedy = `${finding.remedy === '' ? '' : `${finding.remedy}. `}To repeat it: ${repeat}`;
+    finding.remedy = `${finding.remedy}${TO_REPEAT}${repeat}`.replace(/^\. /, '');
   }
   if (isFirst) return [];
   // Only the smallest shape reports the findings.

@@ -1,8 +1,8 @@
 import { create } from '@bufbuild/protobuf';
 import { FindingKind, FindingSchema, type Finding } from '@flashcore/shared/contract';
-import { parseShape } from '@flashcore/shared/kernels';
+import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
-import { IS_LIKE, SEE_THE_MAP, distinctFindings } from '../findings/verify-findings.ts';
+import { IS_LIKE, SEE_THE_MAP, TO_REPEAT, distinctFindings } from '../findings/verify-findings.ts';
 import { addLikeness } from './verify-phase.ts';
 
 const wrong = (shape: string, remedy: string): Finding =>
@@ -20,6 +20,11 @@ test('a mistake that explains the output of a later shape is named in the first 
   const like = wrong('2x2x197x64c', `${IS_LIKE} where logits are scaled twice`);
   expect(remedyOf(unknown, like)).toBe('On 2x2x197x64c: This is the output where logits are scaled twice');
   expect(remedyOf(like, unknown)).toBe(like.remedy);
+  const repeated = (finding: Finding, command: string): Finding =>
+    wrong(formatShape(finding.shape!), `${finding.remedy}${TO_REPEAT}${command}`);
+  expect(remedyOf(repeated(unknown, 'first'), repeated(like, 'second'))).toBe(
+    'On 2x2x197x64c: This is the output where logits are scaled twice. To repeat it: first',
+  );
   expect(remedyOf(wrong('1x1x1x64', 'Look for a factor'), like)).toBe('Look for a factor');
   expect(remedyOf(wrong('1x1x1x64', `${SEE_THE_MAP}.`), wrong('1x1x2x64', 'Look for a factor'))).toBe(
     `${SEE_THE_MAP}.`,

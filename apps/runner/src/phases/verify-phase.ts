@@ -11,7 +11,7 @@ import {
 import { checkShape, formatShape, type Manifest, type ManifestArgument } from '@flashcore/shared/kernels';
 import { create } from '@bufbuild/protobuf';
 import type { DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
-import { IS_LIKE, SEE_THE_MAP, distinctFindings } from '../findings/verify-findings.ts';
+import { IS_LIKE, SEE_THE_MAP, TO_REPEAT, distinctFindings } from '../findings/verify-findings.ts';
 import { inputsThatHide, whatFails } from '../findings/what-fails.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import { notRun, type CaseRun } from './case-judgement.ts';
@@ -141,7 +141,9 @@ export function addLikeness(findings: readonly Finding[], all: readonly Finding[
   const like = all.find(({ kind, remedy }) => kind === FindingKind.WRONG_RESULT && remedy.startsWith(IS_LIKE));
   const finding = findings.find(({ kind }) => kind === FindingKind.WRONG_RESULT);
   if (like?.shape === undefined || finding?.remedy.startsWith(SEE_THE_MAP) !== true) return;
-  finding.remedy = `On ${formatShape(like.shape)}: ${like.remedy}`;
+  const [mistake] = like.remedy.split(TO_REPEAT);
+  const [, repeat] = finding.remedy.split(TO_REPEAT);
+  finding.remedy = `On ${formatShape(like.shape)}: ${mistake}${repeat === undefined ? '' : `${TO_REPEAT}${repeat}`}`;
 }
 
 /**
@@ -170,7 +172,9 @@ function addWhatFails(
   );
   const last = places.at(-1);
   const at = last === undefined ? '' : ` (${last.file}:${places.map(({ line }) => line).join(', ')})`;
-  const rest = finding.remedy.startsWith(SEE_THE_MAP) ? `${SEE_THE_MAP}.` : finding.remedy;
+  const [, repeat] = finding.remedy.split(TO_REPEAT);
+  const map = `${SEE_THE_MAP}${repeat === undefined ? '.' : `${TO_REPEAT}${repeat}`}`;
+  const rest = finding.remedy.startsWith(SEE_THE_MAP) ? map : finding.remedy;
   finding.remedy = `${found.text.charAt(0).toUpperCase()}${found.text.slice(1)}: look at ${found.lookAt}${at}. ${rest}`;
   if (last !== undefined) finding.frame ??= frames.frameAt(last);
 }
