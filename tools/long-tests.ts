@@ -19,8 +19,8 @@ export const LONG_TESTS = [
   '**/{acceptance/unfair-attempts,fleet/gateway-restart,fleet/kubernetes,sdpa/rivals}.test.ts',
   '**/experiment/{cheating-kernels,comparison,drawn-shapes,hostile-kernels,layouts,plans,probes,ptx-engine,tune}.test.ts',
   '**/e2e/{agreeing-figures,bundle,champions,check-kernels,ci-workflows,crash,devices,eight-bit-dtypes}.test.ts',
-  '**/e2e/{evaluate,evolve,experiment,faulty,first-steps,fleet,hostile-text,import-problem,import-program}.test.ts',
-  '**/e2e/{languages,lent-terminal,mcp,odd-names,operation,own-attention,own-problem,package,poor-host}.test.ts',
+  '**/e2e/{evaluate,evolve,experiment,faulty,first-steps,fleet,fleet-trouble,hostile-text}.test.ts',
+  '**/e2e/{import-problem,import-program,languages,lent-terminal,mcp,odd-names,operation,own-attention,own-problem,package,poor-host}.test.ts',
   '**/e2e/{problem-page,project,project-login,remote,several-people,triton-faults,tui-commands}.test.ts',
   '**/e2e/{tui-life,tune,unfair-paths,uninstall}.test.ts',
 ];

@@ -61,12 +61,12 @@ test('trials detect a kernel whose timed launches are right only on inputs from 
 });
 
 test('trials detect a decoding kernel that is right for N(0, 1) where all caches are full', LIMITS, async () => {
-  const { outcome, result } = await experiment('values_decode_full_caches', 'B=3,H=2,Hkv=1,Skv=200,D=64');
+  const { outcome, result } = await experiment('values_decode_full_caches', 'B=4,H=16,Hkv=2,Skv=200,D=64');
   const [{ verify, findings }] = result.variants as [(typeof result.variants)[number]];
   expect(outcome).toBe('WRONG_RESULT');
   const runs = [...verify!.cases, ...verify!.probes, ...verify!.drawn];
   expect(runs.filter(({ verdict }) => verdict === Verdict.FAIL)).toEqual([]);
-  expect(findings[0]!.message).toMatch(/^B=3.*: right when verified, wrong when timed: /);
+  expect(findings[0]!.message).toMatch(/^B=4.*: right when verified, wrong when timed: /);
 });
 
 /** For each kernel a shape, and the distribution that shows its mistake. N(0, 1) does not show it. */
