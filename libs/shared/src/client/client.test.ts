@@ -254,6 +254,16 @@ test('connect() names an address where nothing, another service or another versi
   );
 });
 
+test('connect() waits for a runner on a busy host', async () => {
+  const busy = await started({
+    getHost: (_call, done) =>
+      // eslint-disable-next-line flashcore/no-fixed-wait -- longer than an address may stay silent
+      void setTimeout(3_000).then(() => done(null, { host: create(HostSchema, { apiVersion: API_VERSION }) } as never)),
+  });
+  using client = await RunnerClient.connect({ address: busy.address });
+  expect(client.host.apiVersion).toBe(API_VERSION);
+});
+
 test('malformed requests get INVALID_ARGUMENT in unary and streaming calls, and the server keeps running', async () => {
   const runner = await started({
     watchJob: () => {

@@ -36,10 +36,12 @@ import { gitState } from '../files/git-state.ts';
 import { readSourceTree } from '../kernels/source-tree.ts';
 
 /**
- * How long a runner may take to answer first. A Unix socket without a runner refuses at once, so there one that is
- * silent is busy; a host on the network may drop what it is sent.
+ * How long a runner may take to answer first. A Unix socket without a runner refuses at once, so a silent socket
+ * belongs to a busy runner. A host on the network may drop what it is sent, unless it has already spoken HTTP/2.
  */
-const GREETING_TIMEOUT_MS = { socket: 10_000, network: 2_500 };
+const GREETING_TIMEOUT_MS = { busy: 10_000, network: 2_500 };
+/** In the details of a call that was sent: the peer has spoken HTTP/2. */
+const SENT = /remote_addr=/;
 const UNARY_TIMEOUT_MS = 30_000;
 const UPLOAD_TIMEOUT_MS = 300_000;
 /** Pauses before each retry of a cut call. */
@@ -254,13 +256,22 @@ export class RunnerClient extends WithUnaryCalls {
 
   async #greet({ address, signal, timeoutMs }: ConnectOptions): Promise<Greeting> {
     const request = create(KernelRunnerService.method.getHost.input);
-    const usual = GREETING_TIMEOUT_MS[address.startsWith('unix:') ? 'socket' : 'network'];
-    const deadline = Date.now() + (timeoutMs ?? usual);
+    const startMs = Date.now();
+    let limitMs = timeoutMs ?? GREETING_TIMEOUT_MS[address.startsWith('unix:') ? 'busy' : 'network'];
     const call = () =>
-      callUnary(this.#link.channel, 'getHost', request, { signal, timeoutMs: Math.max(1, deadline - Date.now()) });
+      callUnary(this.#link.channel, 'getHost', request, {
+        signal,
+        timeoutMs: Math.max(1, startMs + limitMs - Date.now()),
+      });
     // The greeting does not wait for a runner that never answered. It is repeated after a cut, because a refused
     // certificate first looks like a cut.
-    const { host, caller, judgingDigest } = await this.#again(call, isCut).catch((error: unknown) => {
+    const mayPass = (error: ServiceError): boolean => {
+      const isBusy = error.code === status.DEADLINE_EXCEEDED && SENT.test(error.details);
+      if (!isBusy || timeoutMs !== undefined || limitMs === GREETING_TIMEOUT_MS.busy) return isCut(error);
+      limitMs = GREETING_TIMEOUT_MS.busy;
+      return true;
+    };
+    const { host, caller, judgingDigest } = await this.#again(call, mayPass).catch((error: unknown) => {
       if (!isServiceError(error)) throw error;
       if (hasErrorDetails(error)) throw errorFromStatus(error);
       throw error.code === status.UNIMPLEMENTED
