@@ -109,14 +109,13 @@ const TEST_ROOMS = {
   bench: ['support'],
   corpus: ['support'],
   e2e: ['support', 'reliability'],
-  fleet: ['support'],
   interop: ['support'],
   ladder: ['support'],
-  measure: ['support'],
   native: ['support'],
   workspace: ['support'],
 };
-const TOOLS_ROOMS = { lint: [], '.': [], ladder: ['.'], 'bare-root': ['.'], docs: ['ladder', '.'] };
+const TOOLS_ROOMS = { lint: [], '.': [], 'bare-root': ['.'], docs: ['.'] };
+const LAB_ROOMS = { tables: [], measure: ['tables'], fleet: ['tables'], corpus: ['tables'], gpu_host: [], '.': [] };
 // Prettier breaks lines, except comments and code that it cannot break. Everything but strings, patterns and imports
 // keeps to 120 columns.
 const LINES = {
@@ -254,6 +253,11 @@ export default tseslint.config(
               onlyDependOnLibsWithTags: ['scope:shared', 'scope:runner', 'scope:tui', 'scope:tools'],
             },
             { sourceTag: 'scope:tools', onlyDependOnLibsWithTags: ['scope:shared'] },
+            // The laboratory measures everything, and no other project may import it.
+            {
+              sourceTag: 'scope:lab',
+              onlyDependOnLibsWithTags: ['scope:shared', 'scope:runner', 'scope:tui', 'scope:tools', 'scope:test'],
+            },
           ],
         },
       ],
@@ -272,9 +276,9 @@ export default tseslint.config(
     rules: CHILD_PROCESSES,
   },
   {
-    files: ['**/*.test.ts', '**/*.test.tsx', '**/testing/**', 'test/**/*.ts'],
+    files: ['**/*.test.ts', '**/*.test.tsx', '**/testing/**', 'test/**/*.ts', 'lab/**/*.ts'],
     // Measuring code has to wait.
-    ignores: ['test/bench/**', 'test/measure/**', 'test/fleet/**'],
+    ignores: ['test/bench/**', 'lab/measure/**', 'lab/fleet/**'],
     plugins: FLASHCORE,
     rules: { 'flashcore/no-fixed-wait': 'error' },
   },
@@ -297,4 +301,5 @@ export default tseslint.config(
   rooms('libs/shared/src', SHARED_ROOMS),
   rooms('test', TEST_ROOMS),
   rooms('tools', TOOLS_ROOMS),
+  rooms('lab', LAB_ROOMS),
 );

@@ -17,7 +17,7 @@ if (BEFORE_VITEST.length > 0) await import('./tools/percent-in-paths.mjs');
 process.env['NODE_COMPILE_CACHE'] ??= `${CACHE}/code`;
 
 /** Projects whose files leave nothing behind share a process: a third of their time was loading the same modules. */
-const SHARE_PROCESSES = ['runner', 'shared', 'tools', 'tui'];
+const SHARE_PROCESSES = ['lab', 'runner', 'shared', 'tools', 'tui'];
 
 const project = (name: string, root: string) => ({
   extends: true as const,
@@ -70,6 +70,7 @@ export default defineConfig({
       withFastInk(project('tui', 'apps/tui')),
       project('tools', 'tools'),
       project('test', 'test'),
+      project('lab', 'lab'),
     ],
   },
 });

@@ -1,6 +1,6 @@
-// Bundles the runner with its worker process, fa-tui, and the programs for a GPU host into apps/*/dist and test/dist,
-// so that a start reads few files. Run by `npm ci` (prepare), `npm start`, `npm test` and nx.
-//   node tools/build.mjs [runner] [tui] [test]     all three if none is named
+// Bundles the runner with its worker process, fa-tui, and the programs for a GPU host into apps/*/dist, test/dist
+// and lab/dist, so that a start reads few files. Run by `npm ci` (prepare), `npm start`, `npm test` and nx.
+//   node tools/build.mjs [runner] [tui] [test] [lab]     all four if none is named
 //   node tools/build.mjs bench                     the screens of fa-tui that `npm run bench` measures
 //   node tools/build.mjs testing                   programs that tests start often, and without this from sources
 // A program is not built again unless a file that its last build read has changed.
@@ -113,12 +113,17 @@ const programs = {
     entryPoints: {
       conformance: 'test/conformance/main.ts',
       primitives: 'test/conformance/primitives-main.ts',
-      'launch-overlap': 'test/measure/launch-overlap.ts',
-      'clock-stamps': 'test/measure/clock-stamps.ts',
-      'busy-host': 'test/measure/busy-host.ts',
-      'run-on-inputs': 'test/measure/run-on-inputs.ts',
-      'counter-names': 'test/measure/counter-names.ts',
       corpus: 'test/corpus/main.ts',
+    },
+  },
+  lab: {
+    outdir: 'lab/dist',
+    entryPoints: {
+      'launch-overlap': 'lab/measure/launch-overlap.ts',
+      'clock-stamps': 'lab/measure/clock-stamps.ts',
+      'busy-host': 'lab/measure/busy-host.ts',
+      'run-on-inputs': 'lab/measure/run-on-inputs.ts',
+      'counter-names': 'lab/measure/counter-names.ts',
     },
   },
   // Split into pieces, so that plain commands do not load ink and react, and --help does not load gRPC either.
@@ -147,7 +152,7 @@ const programs = {
   },
 };
 
-const names = process.argv.length > 2 ? process.argv.slice(2) : ['runner', 'test', 'tui'];
+const names = process.argv.length > 2 ? process.argv.slice(2) : ['runner', 'test', 'lab', 'tui'];
 const unknown = names.find((name) => !Object.hasOwn(programs, name));
 if (unknown !== undefined) {
   console.error(

@@ -7,8 +7,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { PositionEncoding, Workspace, type Diagnostic } from '@astral-sh/ruff-wasm-nodejs';
 
 const ruff = new Workspace({ 'line-length': 120, lint: { select: ['F', 'E7'] } }, PositionEncoding.Utf16);
-// docs/results keeps programs exactly as they were run.
-const files = execFileSync('git', ['ls-files', '*.py', ':!docs/results'], { encoding: 'utf8' })
+// lab/results keeps programs exactly as they were run.
+const files = execFileSync('git', ['ls-files', '*.py', ':!lab/results'], { encoding: 'utf8' })
   .split('\n')
   .filter(Boolean);
 const check = process.argv.includes('--check');

@@ -52,7 +52,10 @@ interface TestFile {
 
 /** All test files of the workspace. */
 export const testFiles = (): TestFile[] =>
-  globSync('{apps,libs,test,tools}/**/*.test.{ts,tsx}', { cwd: CHECKOUT, exclude: (path) => path === 'node_modules' })
+  globSync('{apps,lab,libs,test,tools}/**/*.test.{ts,tsx}', {
+    cwd: CHECKOUT,
+    exclude: (path) => path === 'node_modules',
+  })
     .toSorted()
     .map((path) => ({ path, text: readFileSync(join(CHECKOUT, path), 'utf8') }));
 

@@ -1,4 +1,4 @@
-/** Runs kernels of the corpus on a runner and returns the document that is stored in docs/results. */
+/** Runs kernels of the corpus on a runner and returns the document that is stored in lab/results. */
 import { mkdtempSync, rmSync, existsSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

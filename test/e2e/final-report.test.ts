@@ -1,4 +1,4 @@
-/** The ladder's final report in docs/results is the output of its recorded command on the stored results. */
+/** The ladder's final report in lab/results is the output of its recorded command on the stored results. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -8,13 +8,14 @@ import { formatMarkdown } from '@flashcore/tools/format-markdown';
 import { ROOT } from '../support/home.ts';
 import { FA_TUI } from '../support/screens.ts';
 
-const FOLDER = join(ROOT, 'docs/results/h200-final-2026-11-22');
+const FOLDER = join(ROOT, 'lab/results/h200-final-2026-11-22');
 
 test('the ladder’s final report is what its recorded command prints', async () => {
   const commands = readFileSync(join(measuredFolder(basename(FOLDER)), 'commands.txt'), 'utf8');
   const [command = ''] = commands.split('\n');
   const words = command.replace(/^npx fa-tui /, '').split(' ');
-  // Paths are inserted after the command is split into words, because a checkout's path may have spaces.
+  // The command was recorded when the results were in docs/results. The folders of this checkout are put in after the
+  // split into words, because they may have spaces.
   const placed = words
     .slice(0, words.indexOf('-o'))
     .map((word) => word.replace(/docs\/results\/([^/ ]+)/g, (_, campaign: string) => measuredFolder(campaign)));

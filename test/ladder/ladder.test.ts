@@ -75,7 +75,7 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
     ]);
     const { build, verify, benchmarks, gates } = response.result!.variants[0]!;
     expect(figures(verify!.cases), stderr).toEqual([[first, 'PASS', SEEDS, 'PASS', true]]);
-    // Compared only if nvcc is installed. docs/results has nvcc's recorded output (tools/ladder/steps.test.ts).
+    // Compared only if nvcc is installed. lab/results has nvcc's recorded output (tools/ladder-steps.test.ts).
     expect(
       build!.entries.filter(
         ({ spillStoreBytes, spillLoadBytes, stackBytes }) => spillStoreBytes + spillLoadBytes + stackBytes > 0,

@@ -1,4 +1,4 @@
-/** Compares the oracle with PyTorch in fp64 on the CPU; `tools/gpu_host --sections oracle` does it on a GPU host. */
+/** Compares the oracle with PyTorch in fp64 on the CPU; `lab/gpu_host --sections oracle` does it on a GPU host. */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -6,7 +6,7 @@ import { ALL_TESTS, missing } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { ROOT } from '../support/home.ts';
 
-const PROGRAM = join(ROOT, 'tools/gpu_host/programs/oracle_beside_torch.py');
+const PROGRAM = join(ROOT, 'lab/gpu_host/programs/oracle_beside_torch.py');
 const CASES = ALL_TESTS ? '120' : '24';
 
 test.skipIf(missing('python3-torch'))(

@@ -17,6 +17,23 @@ const IMPORTS = '@typescript-eslint/no-restricted-imports';
 const PROBES: Probe[] = [
   { folder: 'libs/shared/src', imports: '@flashcore/runner/testing', errors: ['@nx/enforce-module-boundaries'] },
   { folder: 'apps/tui/src', imports: '@flashcore/runner/testing', errors: ['@nx/enforce-module-boundaries'] },
+  // The laboratory: nothing outside it may import it.
+  ...['apps/runner/src', 'apps/runner/worker', 'apps/tui/src', 'libs/shared/src', 'libs/emulator/tests', 'tools'].map(
+    (folder) => ({
+      folder,
+      name: 'laboratory',
+      imports: '@flashcore/lab/tables/results.ts',
+      errors: ['@nx/enforce-module-boundaries'],
+    }),
+  ),
+  {
+    folder: 'test/ladder',
+    name: 'laboratory',
+    imports: '@flashcore/lab/tables/results.ts',
+    errors: ['@nx/enforce-module-boundaries'],
+  },
+  { folder: 'lab/tables', imports: '../measure/device.ts', errors: [ROOMS] },
+  { folder: 'lab/measure', imports: '../tables/results.ts', errors: [] },
   { folder: 'apps/runner/src/store', imports: '../jobs/job-context.ts', errors: [ROOMS] },
   { folder: 'apps/runner/src/rpc', imports: '../experiment/planner.ts', errors: [ROOMS] },
   { folder: 'apps/runner/src/sdpa', imports: '../profile/counters.ts', errors: [ROOMS] },

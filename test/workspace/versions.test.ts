@@ -42,7 +42,7 @@ test('a removed field is found', { timeout: 60_000 }, () => {
 
 test('every package has the version of the repository', () => {
   const version = versionOf('.');
-  const folders = ['apps/runner', 'apps/tui', 'libs/emulator', 'libs/shared', 'tools', 'test'];
+  const folders = ['apps/runner', 'apps/tui', 'libs/emulator', 'libs/shared', 'tools', 'test', 'lab'];
   expect(folders.filter((folder) => versionOf(folder) !== version)).toEqual([]);
 });
 

@@ -2,8 +2,6 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
-import { ladderSteps } from '../ladder/steps.ts';
-import { galleryMarkdown } from './gallery.ts';
 import { deadLinks } from './pages.ts';
 
 test('every link of the pages leads to an existing file or heading', () => {
@@ -16,15 +14,4 @@ test('deadLinks() finds a missing file and a missing heading, and ignores links 
     '# A b, c\n\n## `x` y\n\n## A b, c\n\n[1](#a-b-c) [2](#a-b-c-1) [3](#x-y) [4](#gone) [5](gone.md) `[6](no)`\n';
   writeFileSync(join(folder.path, 'page.md'), text);
   expect(deadLinks(['page.md'], folder.path)).toEqual(['page.md: #gone', 'page.md: gone.md']);
-});
-
-test('the gallery shows each step with its lesson, its figure and the diff to the previous step', async () => {
-  const steps = await ladderSteps();
-  const sections = galleryMarkdown(steps).split(/^## /m).slice(1);
-  expect(sections.map((section) => section.split('\n')[0])).toEqual(steps.map(({ id }) => id));
-  for (const [index, { after, title }] of steps.entries()) {
-    expect(sections[index]).toContain(`**${title}.**`);
-    expect(sections[index]).toMatch(/p50 +\| [\d.]+ us/);
-    expect(sections[index]!.includes('\n````diff\n--- ')).toBe(after !== undefined);
-  }
 });

@@ -19,5 +19,5 @@ if (lack !== undefined) {
 // 60,000 events a second.
 setFlagsFromString('--semi-space-growth-factor=1');
 // The old generation may grow by 30 % before it is collected, not to several times its size. After 10,000 submissions
-// at 1,000 a second a gateway then uses 220 MiB instead of 300, at the same rate and cost (npx nx fleet-overhead test).
+// at 1,000 a second a gateway then uses 220 MiB instead of 300, at the same rate and cost (npx nx fleet-overhead lab).
 setFlagsFromString('--heap-growing-percent=30');

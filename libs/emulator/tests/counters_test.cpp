@@ -1,4 +1,4 @@
-// Compares shared-memory counters with ncu's readings on an H200 (docs/results/h200-2026-11-21): bank conflicts as a
+// Compares shared-memory counters with ncu's readings on an H200 (lab/results/h200-2026-11-21): bank conflicts as a
 // percentage of wavefronts, and wavefronts per request. `npm run counters` does this for all builds.
 #include "driver.h"
 

@@ -88,7 +88,7 @@ done
 if [ "$FLASHCORE_TESTS" = all ] && [ -z "$RUNNER" ] && command -v python3 > "$BUILD/python3.txt"; then
   if python3 "$EMULATOR/conformance/answers.py" "$BUILD/libcuda_emu.so" \
     --definitions "${MODULES:-$BUILD/modules}/definitions.json" \
-    --against "$EMULATOR/../../docs/results/h200-opcodes-2026-11-23/opcodes.json.xz" >&2; then echo "ok   opcodes"; else
+    --against "$EMULATOR/../../lab/results/h200-opcodes-2026-11-23/opcodes.json.xz" >&2; then echo "ok   opcodes"; else
     echo "FAIL opcodes"
     failed=1
   fi

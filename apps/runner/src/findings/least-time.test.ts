@@ -60,7 +60,7 @@ test.each([
     { mode: 'hot', us: 150 },
     true,
   ],
-  // Measured in docs/results/h200-2026-11-21: cheating.impossible_time.bench.json and the ladder's fastest kernel.
+  // Measured in lab/results/h200-2026-11-21: cheating.impossible_time.bench.json and the ladder's fastest kernel.
   ['rejects the hot time of impossible_time', H200, '4x16x2048x64', { mode: 'hot', us: 2.19 }, true],
   ['rejects the cold time of impossible_time', H200, '4x16x2048x64', { mode: 'cold', us: 5.5 }, true],
   ['accepts the hot time of flashcore_v11', H200, '2x8x512x64', { mode: 'hot', us: 5.77 }, false],

@@ -167,7 +167,7 @@ const FURTHER_SECONDS = 5;
 const LEAST_LAUNCH_US = 3;
 /**
  * The least time in which each SM runs one of a launch's CTAs, however little work they have. One of flashcore_v6 takes
- * 0.8 us on an H200 for a shape of 65,535 heads and one row (docs/results/h200-judge-2026-12-01).
+ * 0.8 us on an H200 for a shape of 65,535 heads and one row (lab/results/h200-judge-2026-12-01).
  */
 const LEAST_WAVE_US = 1;
 /**

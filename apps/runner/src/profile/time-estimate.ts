@@ -9,7 +9,7 @@ export const ESTIMATE_MODEL = {
   device: 'NVIDIA H200',
   arch: 'sm_90',
   clockMhz: 1980,
-  source: 'docs/results/emulator-2026-11-22/estimates.json',
+  source: 'lab/results/emulator-2026-11-22/estimates.json',
   /** Time of an empty launch in a graph. */
   launchUs: 0.56,
   /** Measured time of kernels relative to the modelled cycles. */

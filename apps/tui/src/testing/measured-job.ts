@@ -1,5 +1,5 @@
 /**
- * Jobs that ran on an H200 (docs/results/h200-2026-11-21, written by `fa-tui run … --json`) as events, to test views
+ * Jobs that ran on an H200 (lab/results/h200-2026-11-21, written by `fa-tui run … --json`) as events, to test views
  * with real figures.
  */
 import { existsSync, readFileSync } from 'node:fs';
@@ -38,7 +38,7 @@ const jobIn = (file: string): GetJobResponse =>
 export const measuredEvents = (name: MeasuredName): JobEvent[] => storedEvents(measuredJob(name));
 
 /**
- * The events of a job that an H200 ran with a champion (docs/results/h200-decide-2026-11-22): "faster", "slower",
+ * The events of a job that an H200 ran with a champion (lab/results/h200-decide-2026-11-22): "faster", "slower",
  * "itself" …
  */
 export function decidedEvents(name: string): JobEvent[] {
@@ -56,7 +56,7 @@ export function decidedEvents(name: string): JobEvent[] {
 const MODELLED_BOTTLENECK =
   'shared memory: its 622,592 wavefronts take 1.2 times as long as issuing the instructions; line 34 of bank_conflict_32way.cu makes 84 % of them';
 
-/** A job whose profile the emulator modelled (docs/results/emulator-2026-11-22). */
+/** A job whose profile the emulator modelled (lab/results/emulator-2026-11-22). */
 export function modelledEvents(kernel: 'bank_conflict_32way'): JobEvent[] {
   const job = jobIn(`${measuredFolder('emulator-2026-11-22')}/profile.${kernel}.json`);
   for (const { profile } of job.result?.variants ?? []) if (profile) profile.bottleneck = MODELLED_BOTTLENECK;

@@ -87,7 +87,7 @@ void multiply_apart(const float (*a)[16], const float (*b)[8], const int32_t (*l
  * acc[rows][8] += a[rows][depth] * b[depth][8], added like an H200's tensor cores: the products of one instruction and
  * the accumulator are each truncated at 2^-25 of the largest exponent among them. (A product's exponent is the sum of
  * its factors' exponents.) These terms are added exactly, and the sum is truncated to fp32. Fitted to
- * docs/results/h200-opcodes-2026-11-23.
+ * lab/results/h200-opcodes-2026-11-23.
  */
 template <int ROWS, int DEPTH>
 inline void multiply(const float (*a)[16], const float (*b)[8], Row8* acc, int least) {

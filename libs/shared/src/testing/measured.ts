@@ -15,14 +15,14 @@ import { dirname, join } from 'node:path';
 import { zstdDecompressSync } from 'node:zlib';
 
 const ROOT = join(import.meta.dirname, '../../../..');
-export const RESULTS = join(ROOT, 'docs/results');
+export const RESULTS = join(ROOT, 'lab/results');
 const CACHE = join(ROOT, 'node_modules/.cache/flashcore-results');
 const ARCHIVE = '.tar.zst';
 const BLOCK = 512;
 
 const unpacked = new Map<string, string>();
 
-/** A folder with the measured files of docs/results/CAMPAIGN. */
+/** A folder with the measured files of lab/results/CAMPAIGN. */
 export const measuredFolder = (campaign: string): string => unpackedFolder(join(RESULTS, campaign));
 
 /**

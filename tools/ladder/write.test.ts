@@ -1,9 +1,0 @@
-import { expect, test } from 'vitest';
-import { documents } from './write.ts';
-
-test.each((await documents()).map((document) => [document.path, document] as const))(
-  'the tables of %s are what `npm run ladder` makes of docs/results',
-  (_, { current, wanted }) => {
-    expect(current).toBe(wanted);
-  },
-);
