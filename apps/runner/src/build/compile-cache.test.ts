@@ -9,7 +9,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { sha256Of } from '@flashcore/shared/contract';
@@ -20,7 +20,7 @@ import { ArtifactStore } from '../store/artifacts.ts';
 import { CompileClaims } from './compile-claims.ts';
 import { faultOfTwo, hostFault } from './compile-blame.ts';
 import { CompileCache, keyOf } from './compile-cache.ts';
-import type { CompileUnit } from './compile-unit.ts';
+import type { CompileUnit, UsualTime } from './compile-unit.ts';
 import { InstalledLibraries, SharedBuilds } from './shared-builds.ts';
 import { LibraryFiles } from './library-files.ts';
 
@@ -215,6 +215,54 @@ test("a cancelled job stops waiting for another job's compilation, which continu
   await expect(second).rejects.toThrow('cancelled');
   expect(performance.now() - started).toBeLessThan(1_000);
   expect((await first).exitCode).toBe(0);
+});
+
+/** Writes its own priority and that of a child that ran from the start, once the file `go` exists. */
+const TELLS_PRIORITY = `echo run >> "$RUNS"; sh -c 'until [ -e ../../go ]; do sleep 0.02; done; nice' > of-child & wait; { nice; cat of-child; } > out`;
+
+/** Whether this process may raise a priority: it has CAP_SYS_NICE, the 23rd capability of capability.h. */
+const MAY_RAISE =
+  existsSync('/proc/self/status') &&
+  ((BigInt(`0x${/^CapEff:\s*(\w+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))![1]!}`) >> 23n) & 1n) === 1n;
+
+test.each([
+  ['raised, with all its processes, where the runner may do so', MAY_RAISE ? 'run\n' : 'run\nrun\n', undefined],
+  ['started again at normal priority if it may not be raised', 'run\nrun\n', () => false],
+] as const)('a background compilation that another build waits for is %s', async (_, runs, raiseGroup) => {
+  const cache = new CompileCache(folder, artifacts, {
+    priorities: { graceMs: 100, ...(raiseGroup && { raiseGroup }) },
+  });
+  const slow = { ...unit({ script: TELLS_PRIORITY }), limitMs: 60_000 };
+  const told: unknown[] = [];
+  const began = (count: number) =>
+    expect
+      .poll(() => (existsSync(join(folder, 'runs')) ? readFileSync(join(folder, 'runs'), 'utf8') : ''), {
+        timeout: 30_000,
+      })
+      .toHaveLength(4 * count);
+  const early = cache.compile(slow, { signal, aside: true });
+  await began(1);
+  const own = cache.compile(slow, { signal, onWait: ({ aside, usual }) => told.push({ aside, usual }) });
+  await began(runs.length / 4);
+  writeFileSync(join(folder, 'go'), '');
+  const [first, second] = await Promise.all([early, own]);
+  expect([first.cacheHit, second.cacheHit, artifacts.get(second.outputs[0]!.sha256).toString()]).toEqual([
+    false,
+    true,
+    `${getPriority()}\n${getPriority()}\n`,
+  ]);
+  expect([readFileSync(join(folder, 'runs'), 'utf8'), told]).toEqual([runs, [{ aside: true, usual: undefined }]]);
+});
+
+test('a build hears how long the last compilation of the same name took', async () => {
+  const cache = new CompileCache(folder, artifacts);
+  const heard: UsualTime[] = [];
+  for (const text of ['first', 'second'])
+    await cache.compile(unit({ text, script: 'sleep 0.2; cat kernel/a.cu > out' }), {
+      signal,
+      onStart: (usual) => heard.push(usual),
+    });
+  expect(heard).toEqual([undefined, expect.closeTo(0.4, 0.4)]);
 });
 
 test("hostFault() distinguishes the host's faults from errors in the sources", () => {

@@ -8,7 +8,7 @@ import { findBox } from '../sandbox/find-box.ts';
 import { storageError } from '../store/storage-error.ts';
 import { untilAborted } from '../async.ts';
 import { faultOfTwo, hostError, hostFault } from './compile-blame.ts';
-import { runStages, type StagesEnd } from './compile-stages.ts';
+import { runStages, type StageOptions, type StagesEnd } from './compile-stages.ts';
 import type { CompileProgress } from './compile-progress.ts';
 import type { CompileClaims } from './compile-claims.ts';
 import {
@@ -18,7 +18,8 @@ import {
   type CompileRecord,
   type StoredOutput,
 } from './compile-record.ts';
-import type { CompileOptions, CompileOutput, CompileUnit } from './compile-unit.ts';
+import { CompilePriority, type PriorityOptions } from './compile-priority.ts';
+import type { CompilationUnderWay, CompileOptions, CompileOutput, CompileUnit, UsualTime } from './compile-unit.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 
 /** A compilation from another store. It always succeeded, because failed compilations are not stored. */
@@ -48,6 +49,19 @@ interface CompileCacheParts {
    * compile the same unit.
    */
   claims?: CompileClaims | undefined;
+  priorities?: Omit<PriorityOptions, 'isLow'>;
+}
+
+/** A compilation that has not ended. */
+interface Running {
+  end: Promise<unknown>;
+  priority: CompilePriority;
+  aside: boolean;
+  sinceMs: number;
+}
+
+interface RunningOptions extends CompileOptions {
+  priority: CompilePriority;
 }
 
 /** Increased by each change to this file that makes old entries invalid. */
@@ -63,17 +77,20 @@ export class CompileCache {
   readonly #box: () => Promise<Box>;
   readonly #others: readonly OtherBuilds[];
   readonly #claims: CompileClaims | undefined;
-  readonly #running = new Map<string, Promise<unknown>>();
+  readonly #priorities: Omit<PriorityOptions, 'isLow'>;
+  readonly #running = new Map<string, Running>();
+  readonly #usual = new Map<string, UsualTime>();
   /** Hits and misses since the start. */
   readonly use = { hits: 0, misses: 0 };
 
   constructor(
     folder: string,
     files: CompiledFiles,
-    { box = () => findBox('none'), others = [], claims }: CompileCacheParts = {},
+    { box = () => findBox('none'), others = [], claims, priorities = {} }: CompileCacheParts = {},
   ) {
     this.#box = box;
     this.#claims = claims;
+    this.#priorities = priorities;
     this.#others = others;
     this.#folder = folder;
     this.#files = files;
@@ -86,19 +103,31 @@ export class CompileCache {
     // Another job may be compiling the same unit. Afterwards the result is in the cache. If that compilation failed,
     // this call compiles again to report why.
     for (let running = this.#running.get(key); running; running = this.#running.get(key))
-      await untilAborted(
-        running.catch(() => undefined),
-        options.signal,
-      );
+      await this.#untilEnded(running, unit, options);
     const known = this.#hit(key);
     if (known) return known;
-    const running = this.#claimAndRun(unit, key, options);
-    this.#running.set(key, running);
+    using priority = new CompilePriority({ ...this.#priorities, isLow: options.aside === true });
+    const end = this.#claimAndRun(unit, key, { ...options, priority });
+    this.#running.set(key, { end, priority, aside: priority.isLow, sinceMs: performance.now() });
     try {
-      return await running;
+      return await end;
     } finally {
       this.#running.delete(key);
     }
+  }
+
+  /** Waits for another build's compilation, which no longer runs in the background if this build does not. */
+  async #untilEnded(
+    { end, priority, aside, sinceMs }: Running,
+    unit: CompileUnit,
+    options: CompileOptions,
+  ): Promise<void> {
+    if (!options.aside) priority.raise();
+    options.onWait?.({ aside, seconds: (performance.now() - sinceMs) / 1000, usual: this.#usual.get(nameOf(unit)) });
+    await untilAborted(
+      end.catch(() => undefined),
+      options.signal,
+    );
   }
 
   /** A cached compilation whose artifacts are all there and undamaged. */
@@ -120,16 +149,16 @@ export class CompileCache {
     return { timedOut: false, ...known, cacheHit: true };
   }
 
-  async #claimAndRun(unit: CompileUnit, key: string, options: CompileOptions): Promise<Compilation> {
+  async #claimAndRun(unit: CompileUnit, key: string, options: RunningOptions): Promise<Compilation> {
     using claim = await this.#claims?.take(key, options.signal);
     const known = claim?.waited ? this.#hit(key) : undefined;
     if (known) return known;
     this.use.misses += 1;
-    options.onStart?.();
+    options.onStart?.(this.#usual.get(nameOf(unit)));
     return await this.#run(unit, key, options);
   }
 
-  async #run(unit: CompileUnit, key: string, options: CompileOptions): Promise<Compilation> {
+  async #run(unit: CompileUnit, key: string, options: RunningOptions): Promise<Compilation> {
     const folder = this.#workFolder(key);
     try {
       for (const file of unit.files) writeInside(folder, file);
@@ -144,6 +173,7 @@ export class CompileCache {
         outputs: ends.exitCode === 0 ? unit.outputs.map((output) => this.#store(folder, output)) : [],
       };
       if (record.exitCode === 0) this.#write(record);
+      if (record.exitCode === 0 && !options.priority.isLow) this.#usual.set(nameOf(unit), record.seconds);
       return { ...record, cacheHit: false, timedOut: ends.timedOut };
     } finally {
       rmSync(folder, { recursive: true, force: true });
@@ -154,10 +184,10 @@ export class CompileCache {
    * Runs a unit's stages. If the host may be at fault for a failure, runs them a second time, because such a failure
    * says nothing about the kernel. Errors: DISK_FULL, INTERNAL if the host is at fault the second time too.
    */
-  async #runFairly(unit: CompileUnit, options: Parameters<typeof runStages>[1]): Promise<StagesEnd> {
-    const first = await runStages(unit, options);
+  async #runFairly(unit: CompileUnit, options: StageOptions): Promise<StagesEnd> {
+    const first = await runAtPriority(unit, options);
     if (hostFault(first, unit.limitMs) === undefined) return first;
-    const second = await runStages(unit, options);
+    const second = await runAtPriority(unit, options);
     const fault = faultOfTwo(first, second, unit.limitMs);
     if (fault !== undefined) throw hostError(fault);
     return second;
@@ -192,6 +222,21 @@ export class CompileCache {
   }
 }
 
+/** Runs a unit's stages, a second time if only that gives them the priority that they should have by now. */
+async function runAtPriority(unit: CompileUnit, options: StageOptions): Promise<StagesEnd> {
+  const { signal, priority } = options;
+  try {
+    return await runStages(unit, { ...options, signal: AbortSignal.any([signal, priority.restart]) });
+  } catch (error) {
+    if (signal.aborted || !priority.restart.aborted) throw error;
+    return await runStages(unit, options);
+  }
+}
+
+/** The name under which the time of a unit's compilations is remembered, whatever its sources. */
+const nameOf = ({ target, outputs, entries = [] }: CompileUnit): string =>
+  [target, outputs[0]?.fileName, ...entries].join(' ');
+
 /** SHA-256 over the compiler, its arguments, every file, and the host's headers that may be included. */
 export function keyOf(unit: CompileUnit): string {
   const hash = createHash('sha256');
@@ -225,7 +270,9 @@ export interface BuildListener {
   /** Called with each line of "nvcc", "clang++" or "g++". */
   onLine?: (source: string, line: string) => void;
   /** Called when a compiler is about to run because nothing was in the cache. */
-  onStart?: (() => void) | undefined;
+  onStart?: ((usual: UsualTime) => void) | undefined;
+  /** Called when a compilation that another build began is awaited. */
+  onWait?: ((under: CompilationUnderWay) => void) | undefined;
   /** Follows the compilations of the runner's own libraries. */
   progress?: CompileProgress | undefined;
   /** Called for each compilation, whether its result was in the cache, is new or is a failure. */

@@ -4,6 +4,7 @@ import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { findBox } from '../sandbox/find-box.ts';
+import { CompilePriority } from './compile-priority.ts';
 import { runStages, type StagesEnd } from './compile-stages.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'flashcore-stages-'));
@@ -38,6 +39,7 @@ async function compile(name: string, { preprocessed, hangs = false, aside = fals
   writeFileSync(path, COMPILER.replace('"$PREPROCESSED"', `'${preprocessed}'`).replace('"$HANGS"', hangs ? '1' : '0'));
   chmodSync(path, 0o755);
   const told: string[] = [];
+  using priority = new CompilePriority({ isLow: aside });
   const end: StagesEnd = await runStages(
     {
       compiler: { name: 'nvcc', path, version: '1', identity: '' },
@@ -51,7 +53,7 @@ async function compile(name: string, { preprocessed, hangs = false, aside = fals
       folder,
       box: await findBox('none'),
       signal: AbortSignal.timeout(30_000),
-      aside,
+      priority,
       onLine: (line) => told.push(line),
     },
   );

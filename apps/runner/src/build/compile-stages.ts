@@ -3,7 +3,8 @@ import { realpathSync, existsSync, statfsSync, readFileSync, rmSync } from 'node
 import { availableParallelism, homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { withinDeadline } from '@flashcore/shared/text';
-import { type Command, type CompileOptions, type CompileUnit, atPriority } from './compile-unit.ts';
+import type { CompilePriority } from './compile-priority.ts';
+import type { Command, CompileOptions, CompileUnit } from './compile-unit.ts';
 import { untilAborted } from '../async.ts';
 import { type Box, type BoxLimits, type BoxPolicy, endedInBox } from '../sandbox/box.ts';
 import { hostLoad, runProgram, type ProgramEnd } from '../sandbox/run.ts';
@@ -40,9 +41,10 @@ const UNTOUCHED = { exitCode: 0, timedOut: false, seconds: 0, leastFreeBytes: In
 /** Numbers the compilations, so that each has its own group of processes. */
 let compilations = 0;
 
-interface StageOptions extends CompileOptions {
+export interface StageOptions extends Pick<CompileOptions, 'signal' | 'onLine'> {
   folder: string;
   box: Box;
+  priority: CompilePriority;
 }
 
 /** Runs a unit's stages in its build folder, in the sandbox, until one fails. */
@@ -100,7 +102,7 @@ async function compileInTheOpen(unit: CompileUnit, options: StageOptions): Promi
 }
 
 async function compile(unit: CompileUnit, options: StageOptions): Promise<StagesEnd> {
-  const { folder, box } = options;
+  const { folder, box, priority } = options;
   const policy = policyOf(unit, folder);
   using group = box.group(`compile-${++compilations}`);
   const started = performance.now();
@@ -117,7 +119,7 @@ async function compile(unit: CompileUnit, options: StageOptions): Promise<Stages
         { ...policy, status },
       );
       const { program, args: boxed } = group.enter(wrapped);
-      const [started, given] = atPriority(program, boxed, options);
+      const [started, given] = priority.command(program, boxed);
       try {
         return await runProgram(started, given, {
           cwd: folder,
@@ -126,6 +128,7 @@ async function compile(unit: CompileUnit, options: StageOptions): Promise<Stages
           ...(unit.compiler.name !== 'triton' && { growth: hostLoad }),
           signal: options.signal,
           onLine,
+          onStarted: (group) => priority.follow(group),
         });
       } finally {
         if (box.kind !== 'none' && !endedInBox(status)) end.boxBroke = true;
@@ -214,12 +217,13 @@ const MAX_BYTES = 128 * 1024 ** 2;
  */
 async function readsHostFile(
   unit: CompileUnit,
-  { folder, signal, aside }: CompileOptions & { folder: string },
+  { folder, signal, priority }: StageOptions,
 ): Promise<string | undefined> {
   const command = unit.files.some(({ path }) => path.startsWith('kernel/')) ? preprocessing(unit) : undefined;
   if (!command) return undefined;
-  const [program, args] = atPriority(unit.compiler.path, withHeaderFolders(command, unit.headers), { aside });
-  const end = await runProgram(program, args, { cwd: folder, limitMs: PREPROCESS_LIMIT_MS, signal });
+  const [program, args] = priority.command(unit.compiler.path, withHeaderFolders(command, unit.headers));
+  const onStarted = (group: number): (() => void) => priority.follow(group);
+  const end = await runProgram(program, args, { cwd: folder, limitMs: PREPROCESS_LIMIT_MS, signal, onStarted });
   // If preprocessing fails, the compile reports the error.
   if (end.exitCode !== 0) return undefined;
   const path = join(folder, PREPROCESSED);

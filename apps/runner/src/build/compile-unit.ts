@@ -65,15 +65,19 @@ export interface CompileOptions {
   /** Called with each line of the compiler as it appears, with paths as the kernel folder names them. */
   onLine?: ((line: string) => void) | undefined;
   /** Called when the compiler is about to run because nothing was in the cache. */
-  onStart?: (() => void) | undefined;
+  onStart?: ((usual: UsualTime) => void) | undefined;
+  /** Called when the unit is already being compiled for another build, whose end is awaited. */
+  onWait?: ((under: CompilationUnderWay) => void) | undefined;
 }
 
-/** The lowest priority: the process gets only the processor time that other processes leave. */
-const LOWEST = '19';
+/** Seconds that the last successful compilation of a unit of the same name took; undefined if there was none. */
+export type UsualTime = number | undefined;
 
-/** A program and its arguments; `aside` runs it at the lowest priority. */
-export const atPriority = (
-  program: string,
-  args: readonly string[],
-  { aside }: { aside?: boolean | undefined },
-): [string, readonly string[]] => (aside ? ['nice', ['-n', LOWEST, program, ...args]] : [program, args]);
+/** A compilation that another build began. */
+export interface CompilationUnderWay {
+  /** Whether it began in the background. */
+  aside: boolean;
+  /** Seconds since it began. */
+  seconds: number;
+  usual: UsualTime;
+}

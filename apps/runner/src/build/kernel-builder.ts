@@ -220,12 +220,16 @@ export class KernelBuilder {
     return compilation.outputs[0] && artifacts.path(compilation.outputs[0].sha256);
   }
 
-  async #run(unit: CompileUnit, { signal, onLine, onStart, onCompiled, aside }: BuildListener): Promise<CompilerRun> {
+  async #run(
+    unit: CompileUnit,
+    { signal, onLine, onStart, onWait, onCompiled, aside }: BuildListener,
+  ): Promise<CompilerRun> {
     const source = unit.compiler.name;
     const compilation = await this.#parts.cache.compile(unit, {
       signal,
       onLine: onLine && ((line) => onLine(source, line)),
       onStart,
+      onWait,
       aside,
     });
     onCompiled?.(unit, compilation);

@@ -1,7 +1,10 @@
 import { COST_FINDINGS, Phase, FlashcoreError } from '@flashcore/shared/contract';
 import { problemCase, valuesOf } from '@flashcore/shared/kernels';
+import type { BuildListener } from '../build/compile-cache.ts';
+import type { UsualTime } from '../build/compile-unit.ts';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
 import { ToolLog } from '../build/tool-log.ts';
+import type { JobContext } from '../jobs/job-context.ts';
 import { whyNotSdpa } from '../spec/sdpa-spec.ts';
 import { variantMessage } from '../spec/job-spec.ts';
 import { warnOfPlan } from './candidate.ts';
@@ -123,7 +126,10 @@ export async function runBuild(services: VariantServices, first?: readonly strin
   startPhase(services, Phase.BUILD, 0);
   const log = new ToolLog((source, line) => emitLog(job, source, line));
   const build = await tools.kernels
-    .build({ ...services.build, first }, { signal: job.signal, onLine: log.add, ...services.compiling })
+    .build(
+      { ...services.build, first },
+      { signal: job.signal, onLine: log.add, ...tellingFirst(job), ...services.compiling },
+    )
     .finally(() => log.end());
   judgeKeptState(services, build);
   services.frames.open(build.sources);
@@ -134,6 +140,26 @@ export async function runBuild(services: VariantServices, first?: readonly strin
   if (build.complete) emitLog(job, 'runner', restText(first ?? [], services.build.entries));
   if (build.result.succeeded) keepBuild(services, build.result.buildId);
   return build;
+}
+
+/** Logs once which build is awaited, and how long the last such compilation took. */
+function tellingFirst(job: JobContext): Pick<BuildListener, 'onStart' | 'onWait'> {
+  let hasTold = false;
+  const tell = (text: string, usual: UsualTime): void => {
+    const known = usual === undefined ? '' : `; the last one took ${usual.toFixed(1)} s`;
+    if (!hasTold) emitLog(job, 'runner', `${text}${known}`);
+    hasTold = true;
+  };
+  return {
+    onStart: (usual) => usual !== undefined && tell('building the kernel', usual),
+    onWait: ({ aside, seconds, usual }) =>
+      tell(
+        aside
+          ? `waiting for the build begun ${seconds.toFixed(0)} s ago, while the job was queued; it now has normal priority`
+          : `waiting for the same build, begun ${seconds.toFixed(0)} s ago for another job`,
+        usual,
+      ),
+  };
 }
 
 function restText(first: readonly string[], entries: readonly string[]): string {

@@ -25,6 +25,8 @@ export interface RunOptions {
   environment?: NodeJS.ProcessEnv;
   /** Called with each line as it appears. */
   onLine?: (line: string) => void;
+  /** Called with the number of the program's process group when it has started; the result when it has ended. */
+  onStarted?: ((group: number) => () => void) | undefined;
 }
 
 /** How a program ended, with its standard output as data. */
@@ -101,7 +103,7 @@ export async function readProgram(
 async function run(
   program: string,
   args: readonly string[],
-  { cwd, limitMs, growth = () => 1, signal, environment }: RunOptions,
+  { cwd, limitMs, growth = () => 1, signal, environment, onStarted }: RunOptions,
   listen: (child: Child) => void,
 ): Promise<Omit<ProgramOutput, 'lines' | 'output'>> {
   signal.throwIfAborted();
@@ -112,6 +114,7 @@ async function run(
     stdio: ['ignore', 'pipe', 'pipe'],
     env: environment ?? { PATH: process.env['PATH'], LC_ALL: 'C', TMPDIR: cwd },
   });
+  const onGone = child.pid === undefined ? undefined : onStarted?.(child.pid);
   const killed = Promise.withResolvers<void>();
   const kill = (): void => {
     child.kill();
@@ -146,6 +149,7 @@ async function run(
   } finally {
     clearTimeout(timer);
     signal.removeEventListener('abort', kill);
+    onGone?.();
   }
 }
 

@@ -213,11 +213,18 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
 
 const COMPILING = /^compiling .+?(?:: (\d+ of \d+) done,| with )/;
 
+/** What the runner says about a kernel's build that takes a while: whose build is awaited, how long the last took. */
+const BUILD_NOTE = /^(?:building the kernel; (the last .+)|(waiting for the (?:same )?build.+))$/;
+
 /** The runner tells in its log, every 10 s, what it compiles before its device can start. */
 function withLogLine(view: JobView, { source, text }: LogLine, time: number): JobView {
   if (source !== 'runner') return view;
   const [isCompiling, done = ''] = COMPILING.exec(text) ?? [];
   if (isCompiling !== undefined) return { ...view, compiling: { done, time }, hasCompiled: true };
+  const [, last, note = last] = BUILD_NOTE.exec(text) ?? [];
+  const phase = view.phases.at(-1);
+  if (note !== undefined && phase?.phase === Phase.BUILD)
+    return { ...view, phases: [...view.phases.slice(0, -1), { ...phase, note }] };
   return text.startsWith('compilations: ') ? { ...view, compiling: undefined } : view;
 }
 

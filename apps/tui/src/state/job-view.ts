@@ -94,6 +94,8 @@ export const isActivity = (payload: JobEvent['payload']): payload is Activity =>
   ACTIVITIES.some((name) => name === payload.case);
 
 export interface PhaseView {
+  /** About a build that runs: which build it waits for, and how long the last one took. */
+  readonly note?: string | undefined;
   readonly phase: Phase;
   readonly variant: string;
   /** 0 if unknown. */

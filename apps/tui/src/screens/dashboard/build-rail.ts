@@ -31,6 +31,7 @@ export const buildRail: View = ({ state }, size) => {
           run('compiling'),
           run(` ${formatSeconds((clockOf(state, job) - phase.startTime) / 1000)}`, 'dim'),
         ],
+        ...(phase.note === undefined ? [] : wrapRows(phase.note, size.width, { role: 'dim' })),
         ...(busy === undefined ? [] : wrapRows(busy, size.width, { role: 'warn' })),
       ].slice(0, size.height),
     };

@@ -10,6 +10,7 @@ import { WATCH_LABEL, waitText, waitedText } from '../../state/selectors.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf, sampleEvents } from '../../testing/sample-job.ts';
 import { headerRow } from '../chrome/header.ts';
 import { messageRows } from '../chrome/message.ts';
+import { buildRail } from '../dashboard/build-rail.ts';
 import { jobRow, runView } from './run.ts';
 
 test('the build ends with its result; the time until the next phase is shown as a wait for the device', () => {
@@ -56,6 +57,28 @@ test('a job that waits until the emulator is compiled says so, with the progress
   expect(waitText(views.at(-2)!, now + 60_000)).toBe('waiting for the device');
   // After the job, the time that it took has the same name.
   expect([views.at(-4)!, views.at(-1)!].map(waitedText)).toEqual(['waiting for the device', 'compiling the emulator']);
+});
+
+test.each([
+  [
+    'waiting for the build begun 12 s ago, while the job was queued; it now has normal priority; the last one took 8.8 s',
+    'waiting for the build begun 12 s ago, while the job was queued; it now has normal priority; the last one took 8.8 s',
+  ],
+  ['building the kernel; the last one took 8.8 s', 'the last one took 8.8 s'],
+])('while a job builds, the build pane repeats what the runner says: %s', (text, shown) => {
+  const events = sampleEvents();
+  const until = events.findIndex(
+    ({ payload }) => payload.case === 'phaseStarted' && payload.value.phase === Phase.BUILD,
+  );
+  const told = { case: 'logLine' as const, value: { source: 'runner', text } };
+  const store = new Store({
+    state: initialState({ runner: { label: 'x', embedded: true }, columns: 120, rows: 40, now: SAMPLE_START_MS }),
+  });
+  for (const event of eventsOf([...events.slice(0, until + 1).map(({ payload }) => payload), told]))
+    store.dispatch({ type: 'job-event', event });
+  store.dispatch({ type: 'attach', job: SAMPLE_JOB });
+  const { body } = buildRail(store, { width: 200, height: 5 });
+  expect(body.map((row) => rowText(row).trimEnd())).toEqual([expect.stringMatching(/^● compiling /), shown]);
 });
 
 describe('a job whose variant failed', () => {
