@@ -72,12 +72,15 @@ test('a problem in the folder that init makes is found, and an unknown one says 
   expect(inRepository('problem', 'list', 'softmax')).toMatchObject({ exitCode: 0 });
 });
 
-test('a kernel of the repository is run by its name from any of its folders', () => {
+test('a kernel of the repository is run by its name from any of its folders, and later from anywhere', () => {
   expect(inRepository('new', 'kernels/our_kernel').exitCode).toBe(0);
   const verified = fromBelow('verify', 'our_kernel', '--shape', '1x1x64x64', '--seeds', '1');
   expect([verified.exitCode, verified.stdout]).toEqual([0, expect.stringContaining('our_kernel')]);
-  const elsewhere = home.faTui(['verify', 'our_kernel', '--shape', '1x1x64x64'], { cwd: home.path });
-  expect([elsewhere.exitCode, elsewhere.stderr]).toEqual([2, expect.stringContaining('Unknown kernel "our_kernel"')]);
+  const elsewhere = (kernel: string) =>
+    home.faTui(['verify', kernel, '--shape', '1x1x64x64', '--seeds', '1'], { cwd: home.path });
+  expect(elsewhere('our_kernel')).toMatchObject({ exitCode: 0 });
+  const unknown = elsewhere('their_kernel');
+  expect([unknown.exitCode, unknown.stderr]).toEqual([2, expect.stringContaining('Unknown kernel "their_kernel"')]);
 });
 
 test("run uses the file's plan unless an option names another plan; a kernel without notes passes but cannot be accepted", () => {

@@ -1,6 +1,12 @@
 import { create } from '@bufbuild/protobuf';
 import type { RunnerClient } from '@flashcore/shared/client';
-import { GetJobResponseSchema, ListChampionsResponseSchema, type JobEvent } from '@flashcore/shared/contract';
+import {
+  GetJobResponseSchema,
+  ListChampionsResponseSchema,
+  ListJobsResponseSchema,
+  Outcome,
+  type JobEvent,
+} from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { rowText } from '../present/cells/row.ts';
 import { compareHeadRows, comparePane } from '../screens/pinned/pinned-pages.ts';
@@ -34,7 +40,7 @@ const champion = {
   shapes: V10.result!.variants[0]!.benchmarks.flatMap(({ shape }) => shape ?? []),
 };
 
-async function compared(other: string, { json = false, champions = [champion] } = {}) {
+async function compared(other: string, { json = false, champions = [champion], first = NAMES[0] } = {}) {
   const text = { stdout: '', stderr: '' };
   const stream = (name: keyof typeof text) => ({ write: (piece: string) => void (text[name] += piece) });
   const context = new CommandContext(
@@ -49,10 +55,21 @@ async function compared(other: string, { json = false, champions = [champion] } 
       await Promise.resolve();
     },
     readArtifact: (sha256: string) => Promise.resolve(artifact(sha256)),
+    listJobs: ({ kernelId }: { kernelId: string }) =>
+      Promise.resolve(
+        create(ListJobsResponseSchema, {
+          jobs: [
+            { ...V10.job!, name: 'jobs/stopped', outcome: Outcome.CANCELLED },
+            V10.job!,
+            { ...V10.job!, name: 'jobs/older' },
+            V9.job!,
+          ].filter((job) => kernelId === '' || job.kernelId === kernelId),
+        }),
+      ),
     listChampions: () => Promise.resolve(create(ListChampionsResponseSchema, { champions })),
   } as unknown as RunnerClient;
   context.withRunner = (body) => body({ client } as Parameters<typeof body>[0]);
-  const code = await compare(NAMES[0], other, context);
+  const code = await compare(first, other, context);
   return { code, ...text };
 }
 
@@ -104,4 +121,13 @@ test('without a second job, compare uses the champion; with --json it prints one
 
 test('for a job without a champion, and without a second job, the error says what to name', async () => {
   await expect(compared('', { champions: [] })).rejects.toThrow(/has no champion to compare with: name a second job/);
+});
+
+test('kernels stand for their last finished jobs, and the error for another name says what is accepted', async () => {
+  const { stdout } = await compared('flashcore_v9', { json: true, first: 'flashcore_v10' });
+  const { before, after } = JSON.parse(stdout) as { before: { job: string }; after: { job: string } };
+  expect([after.job, before.job]).toEqual(NAMES);
+  await expect(compared('nosuch')).rejects.toThrow(
+    "nosuch: must be a job's name or its first digits, or a kernel with a finished job; fa-tui jobs lists both",
+  );
 });

@@ -5,7 +5,7 @@ import { fact, facts, heading, notice, tableOf, type Block, type Fact } from '..
 import { counted } from '../present/numbers.ts';
 import { differText, figureBlocks, timeColumns, type Sides } from '../present/sections/paired.ts';
 import { jobTitle, shortName } from '../present/words.ts';
-import { resolveJobName } from '../session/job-name.ts';
+import { resolveFinishedJob } from '../session/job-name.ts';
 import { readSamples, readSources } from '../session/read-comparison.ts';
 import type { Store } from '../session/store.ts';
 import { replacedBy } from '../state/decision.ts';
@@ -19,16 +19,16 @@ import { plainStore } from './follow-job.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
 
 /**
- * `fa-tui compare <job> [with]`: compares a job with another one, or with its champion, and prints the figures of the
- * screen's comparison.
+ * `fa-tui compare <job or kernel> [with]`: compares a job with another one, or with its champion, and prints the
+ * figures of the screen's comparison.
  */
 export function compare(job: string, other: string, context: CommandContext): Promise<ExitCode> {
   return context.withRunner(async ({ client }) => {
     const store = plainStore();
     try {
-      const shown = await readJob(await resolveJobName(client, job), { client, store, context });
+      const shown = await readJob(await resolveFinishedJob(client, job), { client, store, context });
       const { name, isChampion = false } =
-        other === '' ? await championOf(shown, client) : { name: await resolveJobName(client, other) };
+        other === '' ? await championOf(shown, client) : { name: await resolveFinishedJob(client, other) };
       if (name === shown.job.name) throw new UsageError(`compare: ${job} and ${other} are the same job`);
       const pinned = await readJob(name, { client, store, context });
       await readSamples([shown.job, pinned.job], { client, store });

@@ -48,13 +48,14 @@ const VALUES: Readonly<Record<string, NameKind>> = {
   '--show': 'search',
 };
 
-/** The kind of each argument, by its name in the usage line. */
-const ARGUMENTS: Readonly<Record<string, NameKind>> = {
-  'kernel or folder': 'kernel',
-  job: 'job',
-  jobs: 'job',
-  runner: 'runner',
-  problem: 'problem',
+/** The kinds of each argument, by its name in the usage line. */
+const ARGUMENTS: Readonly<Record<string, readonly NameKind[]>> = {
+  'kernel or folder': ['kernel'],
+  job: ['job'],
+  jobs: ['job'],
+  'job or kernel': ['kernel', 'job'],
+  runner: ['runner'],
+  problem: ['problem'],
 };
 
 /** The words of arguments that have a few fixed values. */
@@ -155,8 +156,8 @@ async function argumentValues(
   if (given[0] === 'import') return [];
   const listed = argument.argChoices ?? entryOf(WORDS, name);
   if (listed) return listed.map((word) => ({ word, about: '' }));
-  const kind = command.name() === 'cancel' ? 'open job' : entryOf(ARGUMENTS, name);
-  return kind === undefined ? [] : names(kind, '');
+  const kinds: readonly NameKind[] = command.name() === 'cancel' ? ['open job'] : (entryOf(ARGUMENTS, name) ?? []);
+  return (await Promise.all(kinds.map((kind) => names(kind, '')))).flat();
 }
 
 /** Answers a shell's completion script with candidates for the last of `words`, one per line. */

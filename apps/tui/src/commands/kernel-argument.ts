@@ -4,6 +4,8 @@ import { create } from '@bufbuild/protobuf';
 import type { RunnerClient } from '@flashcore/shared/client';
 import { KernelReferenceSchema, type KernelReference } from '@flashcore/shared/contract';
 import { loadManifest } from '@flashcore/shared/kernels';
+import { runnerKernels } from '../connection/data-directory.ts';
+import { OwnKernels } from '../settings/own-kernels.ts';
 import { findProject } from '../settings/project.ts';
 import { UsageError } from '../exit-code.ts';
 
@@ -21,14 +23,14 @@ export type KernelArgument =
 
 /**
  * Reads a kernel argument. 64 hexadecimal digits are a build_id. A text with a path separator is a folder, and so is
- * the name of a folder with a kernel.yaml in the current folder or in the project's folder of kernels. The manifest is
- * checked here, so that a mistake is reported before a runner is contacted. Errors: UsageError, INVALID_MANIFEST with
- * path and key.
+ * the name of a folder with a kernel.yaml in the current folder or in the project's folder of kernels, and the id of a
+ * folder that view 7 lists. The manifest is checked here, so that a mistake is reported before a runner is contacted.
+ * Errors: UsageError, INVALID_MANIFEST with path and key.
  */
-export async function parseKernelArgument(text: string): Promise<KernelArgument> {
+export async function parseKernelArgument(text: string, environment = process.env): Promise<KernelArgument> {
   if (/^[0-9a-f]{64}$/.test(text)) return { kind: 'build', id: text };
   const isPath = /[/\\]/.test(text) || text === '.' || text === '..';
-  const folder = isPath ? path.resolve(text) : kernelFolderNamed(text);
+  const folder = isPath ? path.resolve(text) : (kernelFolderNamed(text) ?? (await ownFolder(text, environment)));
   if (folder === undefined) return { kind: 'id', id: text };
   if (!existsSync(folder))
     throw new UsageError(`${folder} does not exist: give a kernel's id, or a folder with a kernel.yaml`);
@@ -43,6 +45,19 @@ export const kernelFolderNamed = (name: string): string | undefined =>
   [process.cwd(), findProject(process.cwd())?.kernels]
     .flatMap((parent) => (parent === undefined ? [] : path.join(parent, name)))
     .find((folder) => existsSync(path.join(folder, 'kernel.yaml')));
+
+/**
+ * The folder of the user's kernel with this id, if it was sent to a runner from this machine and is no kernel of the
+ * installation. Errors: UsageError if several folders have the id.
+ */
+async function ownFolder(id: string, environment: NodeJS.ProcessEnv): Promise<string | undefined> {
+  if (existsSync(path.join(runnerKernels(), id, 'kernel.yaml'))) return undefined;
+  const { kernels } = await new OwnKernels(environment).list();
+  const folders = kernels.flatMap(({ kernelId, folder }) => (kernelId === id && folder !== undefined ? [folder] : []));
+  if (folders.length > 1)
+    throw new UsageError(`${id}: several of your folders have this id; give one of them: ${folders.join(', ')}`);
+  return folders[0];
+}
 
 /**
  * A notice about a misleading name; empty if the name is clear. A project folder may have the name of one of the

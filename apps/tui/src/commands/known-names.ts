@@ -9,6 +9,7 @@ import { isSshAddress } from '../remote/ssh-address.ts';
 import { toleranceRule } from '../present/sections/cases.ts';
 import { shortName } from '../present/words.ts';
 import { searchIds } from '../search/search-store.ts';
+import { OwnKernels } from '../settings/own-kernels.ts';
 import { configuredRunner, findProject } from '../settings/project.ts';
 import { readSettings } from '../settings/settings.ts';
 import type { Candidate, NameKind, Names } from './complete-line.ts';
@@ -31,14 +32,19 @@ export const knownNames =
     try {
       if (kind === 'problem') return problemNames();
       const target = targetOf(environment, asked);
-      if (target === undefined) return await installedNames(kind, kernel);
-      return await fromRunner(target, (client, signal) => NAMES[kind](client, signal, kernel));
+      const own = kind === 'kernel' ? await ownKernels(environment) : [];
+      if (target === undefined) return [...(await installedNames(kind, kernel)), ...own];
+      return [...(await fromRunner(target, (client, signal) => NAMES[kind](client, signal, kernel))), ...own];
     } catch (error) {
       // No runner answered in time, so nothing can be offered; and a completion cannot show a message.
       if (error instanceof FlashcoreError || error instanceof UsageError || isTimeout(error)) return [];
       throw error;
     }
   };
+
+/** Kernel folders that were sent to a runner from this machine. */
+const ownKernels = async (environment: NodeJS.ProcessEnv): Promise<Candidate[]> =>
+  (await new OwnKernels(environment).list()).kernels.map(({ kernelId, title }) => ({ word: kernelId, about: title }));
 
 /** Problems of flashcore and of the repository. */
 function problemNames(): Candidate[] {

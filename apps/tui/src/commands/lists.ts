@@ -13,8 +13,9 @@ import { integer, labelSettings } from './options.ts';
 import { notice } from '../present/blocks.ts';
 import { fleetBlocks } from '../present/sections/fleet.ts';
 import { hostBlocks } from '../present/sections/host.ts';
-import { historyBlocks, jobsBlocks, kernelsBlocks } from '../present/sections/lists.ts';
+import { historyBlocks, jobsBlocks, kernelsBlocks, ownKernelsBlocks } from '../present/sections/lists.ts';
 import { jobTitle } from '../present/words.ts';
+import { OwnKernels } from '../settings/own-kernels.ts';
 import { type CommandContext, jsonOf } from './context.ts';
 import { requireWritable, writeWhole } from '../named-files.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
@@ -28,12 +29,15 @@ interface PageOptions {
   readonly label?: string[];
 }
 
-/** `fa-tui kernels [--all]`: lists the runner's ladder; with --all also the faulty fixtures. */
+/** `fa-tui kernels [--all]`: the runner's ladder; with --all also the faulty fixtures and the user's own folders. */
 export function listKernels({ all }: { readonly all?: boolean }, context: CommandContext): Promise<ExitCode> {
   return context.withRunner(async ({ client }) => {
     const response = await client.listKernels({ includeFaulty: all ?? false });
     if (context.options.json) context.document(jsonOf(ListKernelsResponseSchema, response));
-    else context.show(kernelsBlocks(response.kernels));
+    else {
+      const own = all ? (await new OwnKernels(context.surroundings.environment).list()).kernels : [];
+      context.show([...kernelsBlocks(response.kernels), ...ownKernelsBlocks(own)]);
+    }
     return ExitCode.PASSED;
   });
 }

@@ -46,7 +46,10 @@ export function addQueryCommands(program: Command, define: Define): void {
   const query = <Options extends object>(command: Command, action: Action<GlobalOptions & Options>) =>
     define<GlobalOptions & Options>(command, action);
   query<{ all?: boolean }>(
-    program.command('kernels').description("the runner's kernels").option('--all', 'also the faulty fixtures'),
+    program
+      .command('kernels')
+      .description("the runner's kernels")
+      .option('--all', 'also the faulty fixtures and your own folders'),
     async (context, options) => (await import('./lists.ts')).listKernels(options, context),
   );
   query<{ from?: string; fromPtx?: string; fromTriton?: string; entry?: string; problem?: string }>(
@@ -166,8 +169,8 @@ export function addQueryCommands(program: Command, define: Define): void {
   query(
     program
       .command('compare')
-      .argument('<job>', 'its name or first digits')
-      .argument('[job]', 'the job to compare with (default: its champion)')
+      .argument('<job or kernel>', "a job's name or first digits, or a kernel: its last finished job")
+      .argument('[job or kernel]', 'what to compare with (default: the champion)')
       .description('a job next to another one or its champion: times, resources, counters, source'),
     async (context, _, job, other) => (await import('./compare.ts')).compare(job, other, context),
   );

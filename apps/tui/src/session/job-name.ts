@@ -1,5 +1,5 @@
 import { listedJobs, type RunnerClient } from '@flashcore/shared/client';
-import { FlashcoreError, JobState } from '@flashcore/shared/contract';
+import { FlashcoreError, JobState, Outcome } from '@flashcore/shared/contract';
 import { UsageError } from '../exit-code.ts';
 
 const PAGE_SIZE = 1000;
@@ -24,6 +24,22 @@ export async function resolveJobName(client: RunnerClient, text: string): Promis
         .join(', ')}`,
     );
   return matches[0] ?? notFound(text);
+}
+
+/** Ends of a job that say nothing about its kernel. */
+const NOT_FINISHED: readonly Outcome[] = [Outcome.UNSPECIFIED, Outcome.CANCELLED, Outcome.ERROR, Outcome.INTERRUPTED];
+
+/**
+ * The job that `text` names, as resolveJobName(), or else the last finished job of the kernel with this id. Errors:
+ * JOB_NOT_FOUND, UsageError.
+ */
+export async function resolveFinishedJob(client: RunnerClient, text: string): Promise<string> {
+  for await (const { name, outcome } of listedJobs(client, { kernelId: text, pageSize: PAGE_SIZE }))
+    if (!NOT_FINISHED.includes(outcome)) return name;
+  if (/^(jobs\/)?[0-9a-f-]+$/i.test(text)) return resolveJobName(client, text);
+  throw new UsageError(
+    `${text}: must be a job's name or its first digits, or a kernel with a finished job; fa-tui jobs lists both`,
+  );
 }
 
 function notFound(text: string): never {

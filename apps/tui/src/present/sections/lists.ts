@@ -21,6 +21,10 @@ import { KIND_WORDS, dtypeWord, findingWord, jobMark, shapeShort, shortName } fr
 export const kernelsBlocks = (kernels: readonly Kernel[]): Block[] =>
   kernels.length === 0 ? [notice('no kernels')] : kernels.flatMap(kernelBlocks);
 
+/** The user's own kernels, with their folders. */
+export const ownKernelsBlocks = (kernels: readonly (Kernel & { readonly folder?: string | undefined })[]): Block[] =>
+  kernels.flatMap((kernel) => [...kernelBlocks(kernel), facts(fact('folder', kernel.folder ?? ''))]);
+
 function emulatorWord({ emulated, needsPtxEngine }: Kernel): string {
   if (!emulated) return ', no emulator';
   return needsPtxEngine ? ", the emulator's PTX engine or a GPU" : '';
