@@ -56,6 +56,21 @@ test("progress in a log is whole lines, without the compiler's escape sequences"
   );
 });
 
+test('in a terminal, long lines break between words; in a log they stay whole', () => {
+  const long = eventsOf([
+    { case: 'created', value: { job: { name: 'jobs/1' } } },
+    { case: 'logLine', value: { source: 'runner', text: 'compiling libcuda_emu.so and attention_reference.so' } },
+  ]);
+  const narrow = { ...PLAIN, width: 40, appends: true };
+  const told = (isTTY: boolean): string[] => {
+    const { written, progress } = progressOf(isTTY, long, narrow);
+    progress.stop();
+    return written;
+  };
+  expect(told(true)).toEqual(['jobs/1\n', '  runner: compiling libcuda_emu.so and\n', '    attention_reference.so\n']);
+  expect(told(false)).toHaveLength(2);
+});
+
 test('a dumb terminal and a screen reader get plain lines, as a log file does', () => {
   const appending = progressOf(true, EVENTS, { ...PLAIN, appends: true });
   appending.progress.stop();

@@ -1,5 +1,5 @@
 import type { JobEvent } from '@flashcore/shared/contract';
-import { cutCells, sanitize } from '../present/cells/cell-text.ts';
+import { cellWidth, cutCells, sanitize, wrapWords } from '../present/cells/cell-text.ts';
 import { OWN_SOURCE, logLinesOf, type LogLine, type LogTone } from '../present/sections/event-lines.ts';
 import { formatSeconds } from '../present/numbers.ts';
 import { styled, type ReportFormat } from '../present/plain/report-format.ts';
@@ -14,6 +14,7 @@ interface ProgressStream {
 }
 
 const FRAME_MS = 100;
+const HANG = '  ';
 // A log does not need a line for every seed. One line every few seconds shows that the job is alive.
 const SPARSE_STATUS_MS = 5_000;
 const ROLES: Record<LogTone, Role> = {
@@ -51,7 +52,10 @@ export class LiveProgress {
   /** Shows an event that the view has already applied. */
   show(event: JobEvent): void {
     const lines = linesToKeep(event);
-    for (const { text, tone } of lines) this.line(styled(text, ROLES[tone], this.#format));
+    // A pipe gets whole lines, because people search them.
+    const width = this.#stream.isTTY ? this.#format.width : Infinity;
+    for (const { text, tone } of lines)
+      for (const part of wrapped(text, width)) this.line(styled(part, ROLES[tone], this.#format));
     if (lines.length === 0 && event.payload === this.#job()?.activity) this.#tellSparsely();
   }
 
@@ -110,6 +114,15 @@ export class LiveProgress {
 }
 
 /** Log lines to print for an event. Gates that did not fail are left out. */
+/** The text in lines that break between words; the later ones are indented further. */
+function wrapped(text: string, width: number): string[] {
+  if (cellWidth(text) <= width) return [text];
+  const indent = /^ */.exec(text)![0];
+  return wrapWords(text, width - indent.length - HANG.length).map(
+    (line, index) => `${indent}${index === 0 ? '' : HANG}${line}`,
+  );
+}
+
 function linesToKeep({ payload, ...event }: JobEvent): Pick<LogLine, 'text' | 'tone'>[] {
   if (payload.case === 'created') return [{ text: payload.value.job?.name ?? '', tone: 'plain' }];
   if (payload.case === 'started' || payload.case === 'finished') return [];
