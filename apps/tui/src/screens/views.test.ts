@@ -64,7 +64,7 @@ const SIZES = [60, 61, 70, 79, 80, 99, 100, 120, 137, 159, 160, 200, 260].flatMa
 );
 
 test('on a wide screen the chosen view has more room than on a screen of 120x40', () => {
-  const screen = { zoomed: false, hasFinding: false, hasListing: false };
+  const screen = { zoomed: false, hasFinding: false, hasNoSamples: false, hasListing: false };
   const roomOf = (view: ViewId, columns: number, rows: number, hasLatency: boolean): readonly [number, number] => {
     const { width, height } = focusedPane({ ...screen, view, columns, rows, hasLatency });
     return [width, height];
@@ -77,6 +77,20 @@ test('on a wide screen the chosen view has more room than on a screen of 120x40'
     }
 });
 
+test('a job that takes no samples leaves the rows of the latency pane to the log', () => {
+  const screen = { columns: 120, rows: 40, view: 'run', zoomed: false, hasFinding: false, hasLatency: false } as const;
+  const panes = (hasNoSamples: boolean) =>
+    layoutOf({ ...screen, hasListing: false, hasNoSamples })
+      .flat(2)
+      .map(({ id, height }) => [id, height]);
+  const rows = (hasNoSamples: boolean): Record<string, number> => Object.fromEntries(panes(hasNoSamples)) as never;
+  const [usual, none] = [rows(false), rows(true)];
+  expect(none).toEqual({ ...without(usual, 'latency-live'), log: usual['log']! + usual['latency-live']! });
+});
+
+const without = (all: Record<string, number>, key: string): Record<string, number> =>
+  Object.fromEntries(Object.entries(all).filter(([name]) => name !== key));
+
 test('panes exactly fill the screen at every size and for every view', () => {
   for (const [columns, rows] of SIZES) {
     for (const view of VIEWS) {
@@ -87,6 +101,7 @@ test('panes exactly fill the screen at every size and for every view', () => {
         zoomed: false,
         hasFinding: rows % 2 === 0,
         hasLatency: columns % 2 === 0,
+        hasNoSamples: columns % 3 === 0,
         hasListing: view === 'profile' && rows % 3 === 0,
       });
       const heightOf = (column: PaneColumn): number => column.reduce((sum, { height }) => sum + height, 0);

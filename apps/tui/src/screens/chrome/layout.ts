@@ -29,6 +29,8 @@ export type LaidOut = Pick<UiState, 'columns' | 'rows' | 'view' | 'zoomed'> & {
   readonly hasFinding: boolean;
   /** True if there is a latency to show. */
   readonly hasLatency: boolean;
+  /** True if the job never takes samples, so that its latency needs no pane in view 1. */
+  readonly hasNoSamples: boolean;
   /** True if view 4 shows source and instructions, which need the room of all other views. */
   readonly hasListing: boolean;
 };
@@ -63,18 +65,24 @@ function rail(width: number, height: number): PaneColumn {
   ]);
 }
 
-function withRail({ columns, view, hasFinding }: LaidOut, height: number): PaneBand {
+function withRail(screen: LaidOut, height: number): PaneBand {
+  const { columns, view } = screen;
   const railCells = Math.min(RAIL_CELLS, Math.floor(columns * 0.32));
   const width = columns - railCells;
   const main: readonly (readonly [PaneId, number])[] =
-    view === 'run' ? runPanes(hasFinding, height) : withLog(view, height);
+    view === 'run' ? runPanes(screen, height) : withLog(view, height);
   return [rail(railCells, height), stack(width, main)];
 }
 
 /** The panes for correctness, and for latency or the finding. The log gets the remaining rows. */
-function runPanes(hasFinding: boolean, height: number): readonly (readonly [PaneId, number])[] {
+function runPanes({ hasFinding, hasNoSamples }: LaidOut, height: number): readonly (readonly [PaneId, number])[] {
   // Room for seven parity cases in two columns, and for the worst element in two rows.
   const correct = Math.min(9, Math.floor(height * 0.3));
+  if (hasNoSamples && !hasFinding)
+    return [
+      ['correct-live', correct],
+      ['log', height - correct],
+    ];
   const latency = Math.max(8, Math.floor(height * 0.28));
   return [
     ['correct-live', correct],

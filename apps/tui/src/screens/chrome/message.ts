@@ -2,7 +2,7 @@
  * The row above the key hints, with a prompt, the newest message or a running job's last warning. It also determines
  * the size left for the panes.
  */
-import { JobState } from '@flashcore/shared/contract';
+import { JobKind, JobState } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { cellWidth } from '../../present/cells/cell-text.ts';
 import { inputRuns } from '../../present/cells/input-runs.ts';
@@ -138,10 +138,14 @@ function labelOf(overlay: Exclude<Prompt, { kind: 'confirm' }>): string {
 }
 
 /** The screen without the rows that a long message needs. */
+/** Jobs that take no samples. */
+const NO_SAMPLES: readonly JobKind[] = [JobKind.BUILD, JobKind.VERIFY, JobKind.PROFILE];
+
 export const screenOf = (state: AppState): UiState & LaidOut => ({
   ...state.ui,
   hasFinding: shownFinding(state) !== undefined,
   hasLatency: state.ui.comparing || (itemCount(state, 'latency') ?? 0) > 0,
+  hasNoSamples: NO_SAMPLES.includes(attachedJob(state)?.kind ?? JobKind.UNSPECIFIED),
   hasListing: openListing(state) !== undefined,
   rows: state.ui.rows + 1 - messageRows(state, state.ui.columns).length,
 });
