@@ -109,7 +109,7 @@ const columns = (now: number, common: string | undefined): Column<KernelRow>[] =
   {
     title: 'what it is',
     drop: 6,
-    shrinkTo: 24,
+    shrinkTo: 16,
     cell: ({ kernel: { title, folder, isExample = false, manifestError } }) =>
       manifestError === undefined
         ? run(isExample ? title : (folder ?? title))
