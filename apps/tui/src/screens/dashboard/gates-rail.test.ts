@@ -58,6 +58,25 @@ test('spare rows go to the titles of gates that failed, then to those that passe
   ]);
 });
 
+test('if not all gates fit, the rail says how many more view 5 has', () => {
+  const gates = ['a', 'b', 'c', 'd', 'e'].map((title) => gate(title, Verdict.PASS));
+  expect(railOf(gates, 4).map((row) => row.split(' ').slice(0, 4).join(' ').trim())).toEqual([
+    '✓ a',
+    '✓ b',
+    '✓ c',
+    '▾ 2 more: 5',
+  ]);
+});
+
+test('what to write into NOTES.md is left to view 5', () => {
+  const detail =
+    'NOTES.md was not filled in when this job ran: write into NOTES.md what the kernel changes and why, then accept the result, without another run';
+  const notes = { ...(gate('Documented', Verdict.NOT_JUDGED) as object), detail };
+  const rows = railOf([notes], 4).join(' ');
+  expect(rows).toMatch(/not judged: NOTES.md was not +filled in when this job ran$/);
+  expect(rows).not.toMatch(/write into/);
+});
+
 test('a gate that the plan turned off is neither listed nor counted as not measured', () => {
   const off = { ...(gate('Tensor pipe busy', Verdict.NOT_MEASURED) as object), level: 'off' };
   expect(railOf([gate('Spills', Verdict.PASS), off], 4)).toEqual([expect.stringMatching(/^✓ Spills +61 <= 64$/)]);

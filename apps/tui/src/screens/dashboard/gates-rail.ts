@@ -66,7 +66,7 @@ function tallyCounts({ passed, warned, failed, measured, waiting, notMeasured: o
     { mark: '✗', count: failed, word: 'failed', role: 'bad' },
     { mark: '●', count: measured, word: 'being measured', role: 'accent' },
     { mark: '○', count: waiting, word: 'to come', role: 'dim' },
-    { mark: '–', count: open, word: 'not measured', role: 'dim' },
+    { mark: '–', count: open, word: 'undecided', role: 'dim' },
   ];
   return counts.filter(({ count }) => count > 0);
 }
@@ -103,8 +103,12 @@ function railRows(shown: Shown, { width, height }: Size): Row[] {
   let spare = height - open.length - told.length;
   if (spare < 0) {
     const reasons = reasonRows(open, { width, height: open.length });
-    const gates = heaviestFirst.flatMap((index) => cut[index]!).slice(0, Math.max(1, height - reasons.length));
-    return [...gates, ...reasons].slice(0, height);
+    const all = heaviestFirst.flatMap((index) => cut[index]!);
+    const gates = all.slice(0, Math.max(1, height - reasons.length - 1));
+    return [...gates, [run(`▾ ${all.length - gates.length} more: 5`, 'dim')] satisfies Row, ...reasons].slice(
+      0,
+      height,
+    );
   }
   const isWhole = new Set<number>();
   for (const index of heaviestFirst) {
@@ -204,6 +208,9 @@ function valueText(gate: GateResult, variant: VariantView): string {
   return `${modelledSign(gate)}${unit === 'B' || unit === 'bytes' ? text : bare}`;
 }
 
+/** View 5 says what to write into which file; here only the fact matters. */
+const withoutRemedy = (detail: string): string => detail.replace(/ when this job ran: write .+$/, ' when this job ran');
+
 /**
  * Lines such as "– 9 not measured: hardware counters need a GPU", one per reason. The first explains the sign of
  * modelled values, if there are any.
@@ -214,7 +221,8 @@ function openReasons({ gates, build }: VariantView): string[] {
     return [`– ${gates.filter(isOpen).length} not evaluated: the kernel does not compile`];
   const counts = new Map<string, number>();
   for (const gate of gates.filter(isOpen)) {
-    const reason = gate.verdict === Verdict.NOT_MEASURED ? notMeasured(gate.detail) : `not judged: ${gate.detail}`;
+    const why = withoutRemedy(gate.detail);
+    const reason = gate.verdict === Verdict.NOT_MEASURED ? notMeasured(why) : `not judged: ${why}`;
     counts.set(reason, (counts.get(reason) ?? 0) + 1);
   }
   const modelled = gates.some(isModelled) ? [`${MODELLED_SIGN} modelled on the emulator`] : [];
