@@ -17,7 +17,14 @@ import {
 import { openAcceptability } from '../state/decision.ts';
 import type { JobView } from '../state/job-view.ts';
 import { kernelToCopy, kernelsOfProblem, selectedProblem } from '../state/listed-problems.ts';
-import { endedRuns, hasLines, filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
+import {
+  endedRuns,
+  hasLines,
+  filteredList,
+  neighbourJob,
+  selectedJobName,
+  selectedKernel,
+} from '../state/selectors.ts';
 import { sourceTarget, openListing } from '../state/source-place.ts';
 import { next, type CommandRow } from './command.ts';
 import { comparing, showsJob } from './view-commands.ts';
@@ -92,7 +99,7 @@ export const MARK_COMMANDS = [
     keys: ['space'],
     group: 'jobs',
     help: 'In 6: mark a job, move down; x cancels the marked',
-    hint: (state) => (cancellableJob(state) === undefined ? '' : 'mark, down'),
+    hint: (state) => (cancellableJob(state) === undefined ? '' : 'mark'),
     when: (state) => inJobList(state) && selectedJobName(state) !== undefined,
     whyNot: '6 lists the jobs; there Space marks one that has not ended',
   },
@@ -133,6 +140,23 @@ function editHint(state: AppState): string {
 }
 
 export const JOB_COMMANDS = [
+  {
+    id: 'older-job',
+    keys: ['}'],
+    group: 'jobs',
+    help: 'Next job of the list, older or waiting; view stays',
+    hint: (state) => (showsJob(state) ? '{ other job' : ''),
+    when: (state) => showsJob(state) && neighbourJob(state, 1) !== undefined,
+    whyNot: 'No older job to show: 6 lists the jobs',
+  },
+  {
+    id: 'newer-job',
+    keys: ['{'],
+    group: 'jobs',
+    help: 'Previous job of the list, newer; view stays',
+    when: (state) => showsJob(state) && neighbourJob(state, -1) !== undefined,
+    whyNot: 'No newer job to show: 6 lists the jobs',
+  },
   {
     id: 'show-job',
     keys: ['enter'],

@@ -21,7 +21,7 @@ import type { JobView } from '../state/job-view.ts';
 import type { Store } from '../session/store.ts';
 import { kernelKey, type ListedKernel } from '../state/listed-kernel.ts';
 import { kernelToCopy, kernelsOfProblem, selectedProblem } from '../state/listed-problems.ts';
-import { filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
+import { filteredList, neighbourJob, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { logJobCommand } from './command-log-keys.ts';
 import { openDecision } from './decision-keys.ts';
 import { formOfJob, openForm, openKernelForm, startForm, unreadProblems, usualForm } from './form-keys.ts';
@@ -31,13 +31,14 @@ import { editSource } from './source-keys.ts';
 import { sortLines } from './view-keys.ts';
 
 export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> = {
-  'show-job': ({ store, session }) => {
-    const job = selectedJobName(store.state);
+  'older-job': (context) => open(context, neighbourJob(context.store.state, 1)),
+  'newer-job': (context) => open(context, neighbourJob(context.store.state, -1)),
+  'show-job': (context) => {
+    const job = selectedJobName(context.store.state);
     if (job === undefined) return;
-    logJobCommand(store, 'watch', job);
-    session.attach(job);
-    store.dispatch({ type: 'job-opened', job });
-    store.dispatch({ type: 'show', view: 'run' });
+    logJobCommand(context.store, 'watch', job);
+    open(context, job);
+    context.store.dispatch({ type: 'show', view: 'run' });
   },
   'fix-manifest': (context) => void editSource(context),
   'run-kernel': (context) => {
@@ -116,6 +117,13 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
     void session.lists.kernels();
   },
 };
+
+/** Puts a job on the screen. */
+function open({ store, session }: KeyContext, job: string | undefined): void {
+  if (job === undefined) return;
+  session.attach(job);
+  store.dispatch({ type: 'job-opened', job });
+}
 
 export const MARK_HANDLERS: HandlersOf<typeof MARK_COMMANDS> = {
   'mark-job': ({ store }) => {

@@ -143,6 +143,8 @@ const REACH: Record<
   wrap: { first: '1', shows: (before, after) => after.ui.log.wrap !== before.ui.log.wrap },
   'log-left': { first: '1>>', shows: (_, after) => after.ui.log.left === 20 },
   'log-right': { first: '1', shows: (_, after) => after.ui.log.left === 20 && !after.ui.log.wrap },
+  'older-job': { shows: (before, after) => after.attached !== before.attached && after.ui.view === before.ui.view },
+  'newer-job': { first: '1}', shows: (before, after) => after.attached !== before.attached },
   'show-job': {
     first: '6jjj',
     shows: (before, after) => after.ui.view === 'run' && after.attached !== before.attached,
@@ -636,6 +638,21 @@ test('the filter of view 6 leaves the rail as it is, and a click on a hidden job
   const job = rail.findIndex((line) => line.includes(' fa_v2_wmma'));
   await terminal.press(`\u001b[<0;12;${job + 1}M\u001b[<0;12;${job + 1}m`);
   expect([ui().filters.jobs, jobsOf(terminal.store.state)[ui().selected.jobs]?.kernelId]).toEqual(['', 'fa_v2_wmma']);
+});
+
+test('the bar of view 6 on a small terminal says that rows can be marked', async () => {
+  await terminal.resize(80, 24);
+  await terminal.press('6/v7\r\u001b');
+  expect((await terminal.screen()).split('\n').at(-1)).toMatch(/space mark {2}/);
+});
+
+test("the form's bar names the keys of the field with the cursor", async () => {
+  const bar = async () => (await terminal.screen()).split('\n').at(-1);
+  await terminal.press('7\r');
+  expect(await bar()).toMatch(/field {2}← → value {2}(type a name {2})?Enter run/);
+  await terminal.press('\u001b[A'.repeat(20));
+  await terminal.press('./mine');
+  expect(await bar()).toMatch(/field {2}← → cursor {2}ctrl\+u clear {2}Enter run/);
 });
 
 test('with a filter, the keys that change and remove it are in the bar of a small terminal too', async () => {

@@ -209,6 +209,14 @@ export function jobsOf({ jobs, ui }: Pick<AppState, 'jobs' | 'ui'>): readonly Jo
 export const railJobsOf = ({ jobs }: Pick<AppState, 'jobs'>): readonly Job[] =>
   withoutSuperseded(openFirst(jobs), jobs);
 
+/** The name of the job `by` rows below the shown one in the rail; undefined if there is none. */
+export function neighbourJob(state: Pick<AppState, 'jobs' | 'attached'>, by: 1 | -1): string | undefined {
+  const jobs = railJobsOf(state);
+  const shown = jobs.findIndex(({ name }) => name === state.attached);
+  // A job that the rail lacks, such as a superseded one, has the whole list after it.
+  return shown < 0 && by < 0 ? undefined : jobs[shown + by]?.name;
+}
+
 function withoutSuperseded(ordered: readonly Job[], jobs: readonly Job[]): readonly Job[] {
   const superseded = supersededIn(jobs);
   return superseded.size === 0 ? ordered : ordered.filter(({ name }) => !superseded.has(name));

@@ -4,6 +4,7 @@ import { fitRow, run, type Row } from '../../present/cells/row.ts';
 import { fitParts } from '../../present/cells/table.ts';
 import { commandsOf, isUsable } from '../../keymap/commands.ts';
 import type { AppState } from '../../state/app-state.ts';
+import { isTyped } from '../../state/form-field.ts';
 import { FAILURES_WORD, filteredList } from '../../state/selectors.ts';
 import { messageRows } from './message.ts';
 
@@ -18,7 +19,7 @@ function hintsRow(state: AppState, width: number): Row {
   const overlayHints: Partial<Record<string, string>> = {
     help: 'type to search  ↑ ↓ move  Enter run  Esc close',
     search: 'Enter search  Esc cancel',
-    form: '↑ ↓ field  ← → value  type at the cursor  ctrl+u clear  Enter run  Esc close',
+    form: formHint(state),
     decide: 'type a note  ← → accept, reject, undo  ↑ ↓ scroll  Enter decides  Esc closes',
     commands: '↑ ↓ move  y copy  Esc close',
     copy: 't text  m Markdown  j JSON  s SVG picture  Esc cancel',
@@ -56,6 +57,14 @@ function hintsRow(state: AppState, width: number): Row {
   );
 }
 
+/** The keys of the field with the cursor: a text is typed, the other fields have a choice of values. */
+function formHint({ ui: { overlay } }: AppState): string {
+  const field = overlay?.kind === 'form' ? overlay.form.fields[overlay.form.selected] : undefined;
+  const isText = field !== undefined && isTyped(field);
+  const keys = isText ? '← → cursor  ctrl+u clear' : `← → value${field?.typed === undefined ? '' : '  type a name'}`;
+  return `↑ ↓ field  ${keys}  Enter run  Esc close`;
+}
+
 // Keys that change something come before keys that only move.
 const RANKS: Record<string, number> = {
   // Whoever sees a part of a list must see how to get all of it back.
@@ -72,6 +81,9 @@ const RANKS: Record<string, number> = {
   compare: 2,
   cancel: 2,
   'next-finding': 2,
+  // Nothing else on the screen says that rows can be marked.
+  'mark-job': 3,
+  'older-job': 6,
   pin: 3,
   'sort-list': 2,
   'next-variant': 3,
