@@ -120,7 +120,7 @@ function entryOf(response: GetJobResponse, before: readonly GetJobResponse[], al
     parity: variant ? correctText(variant) : 'not checked',
     largest_error: (variant && largestError(variant)) ?? null,
     gates: tallyOf(variant?.gates ?? []),
-    findings: (variant?.findings ?? []).map(({ message }) => message),
+    findings: (variant?.findings ?? []).map(({ message, remedy }) => `${message} ${remedy}`.trim()),
     device_seconds: result?.deviceSeconds ?? 0,
     cost_usd: result?.costUsd ?? null,
     cost_missing: result?.costMissing ?? null,

@@ -4,6 +4,7 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import {
   DecisionKind,
   DecisionSchema,
+  FindingSchema,
   GetJobResponseSchema,
   HistogramSchema,
   JobKind,
@@ -80,6 +81,15 @@ test('the lab log begins with counts and with what did not pass, the newest firs
     'race | two threads, one byte |',
     expect.stringMatching(/^failed \| .*rejected by regression/),
   ]);
+});
+
+test("the lab log has a finding's remedy, which says what is wrong", () => {
+  const wrong = structuredClone(compared[1]!);
+  wrong.result!.variants[0]!.findings.push(
+    create(FindingSchema, { message: '1x1x64x64: 12 wrong', remedy: 'The kernel treats only key 77 wrongly' }),
+  );
+  const page = PAGE_WRITERS.markdown(labLog({ jobs: [wrong], decisions: [], remarks: [] }));
+  expect(page).toMatch(/finding: 1x1x64x64: 12 wrong The kernel treats only key 77 wrongly/);
 });
 
 test('the lab log gives the same advice once, for all of its kernels', () => {
