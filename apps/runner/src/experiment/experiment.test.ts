@@ -20,6 +20,7 @@ import { ALL_TESTS, missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { TEST_HOST, withoutPriorities } from '../testing/test-host.ts';
 import { temporaryFolder } from '../testing/test-runner.ts';
+import type { JobOutcome } from '../jobs/job-context.ts';
 import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import { openTestPlanner, withoutBoxWarning, rowKernel, type TestPlanner } from './testing/run-job.ts';
 
@@ -353,6 +354,37 @@ if (ALL_TESTS)
       ]);
     },
   );
+
+test(
+  'a fallback that is stopped leaves the verdict on the requested variant, which was decided before it began',
+  { timeout: 120_000 },
+  async () => {
+    const controller = new AbortController();
+    const [decided, kept] = [[] as JobOutcome[], [] as JobResult[]];
+    const running = fixture.run(
+      'runExperiment',
+      {
+        kernel: fixture.upload(TOGGLED),
+        verify: { seedCount: 1, shapes: [SMALL] },
+        benchmark: { shapes: [SMALL] },
+        profile: { shape: SMALL },
+      },
+      {
+        signal: controller.signal,
+        onEvent: ({ case: event }) => {
+          if (event === 'buildResult' && decided.length > 0) controller.abort(new Error('cancelled'));
+        },
+        onDecided: (end) => decided.push(end),
+        onKept: (result) => kept.push(result),
+      },
+    );
+    await expect(running).rejects.toThrow('cancelled');
+    expect(decided.map(({ outcome, result }) => [Outcome[outcome], result.variants.length])).toEqual([
+      ['WRONG_RESULT', 1],
+    ]);
+    expect(kept.map(({ variants, acceptability }) => [variants.length, acceptability?.possible])).toEqual([[2, false]]);
+  },
+);
 
 test('wrong output skips the benchmark, and the gates say why', { timeout: 120_000 }, async () => {
   const { outcome } = await fixture.run('runExperiment', {

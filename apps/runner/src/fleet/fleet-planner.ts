@@ -35,6 +35,7 @@ import { labelOf, type JobSpec } from '../spec/job-spec.ts';
 import { rankingMessage } from '../spec/ranked-run.ts';
 import { planSdpa } from '../spec/sdpa-spec.ts';
 import { planSpec } from '../spec/plan-spec.ts';
+import { decidedElsewhere } from '../jobs/job-end.ts';
 import type { KernelCatalog } from '../kernels.ts';
 import { championFor } from '../store/decisions.ts';
 import type { FleetTable } from '../store/fleet-table.ts';
@@ -218,7 +219,10 @@ function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOption
           assigned,
           facts: () => factsOf(spec(), kernels.lineage(spec().kernel)),
         };
-        return outcomeOf(end, { ahead, lease, own });
+        const outcome = outcomeOf(end, { ahead, lease, own });
+        const decided = job.signal.aborted ? decidedElsewhere(outcome) : undefined;
+        if (decided) job.decide(decided);
+        return outcome;
       } catch (error) {
         if (!(error instanceof LeaseLost)) throw error;
         job.signal.throwIfAborted();

@@ -422,6 +422,24 @@ test('a cancelled job also ends on its node', async () => {
   await until(() => stopped);
 });
 
+test('a cancelled job keeps the verdict that its node had already decided', async () => {
+  const began = Promise.withResolvers<void>();
+  await using cluster = await startCluster(() => async ({ signal, decide }) => {
+    decide({ outcome: Outcome.WRONG_RESULT, summary: 'RACE: two threads', result: create(JobResultSchema) });
+    began.resolve();
+    return untilStopped(signal);
+  });
+  const job = collect(cluster.client.start('verify', kernel('fa_v1_baseline')));
+  await began.promise;
+  const { jobs } = await cluster.client.listJobs({});
+  await cluster.client.cancelJob({ name: jobs[0]!.name });
+  const { outcome, summary } = finished(await job);
+  expect([Outcome[outcome], summary]).toEqual([
+    'WRONG_RESULT',
+    'RACE: two threads; after that: Cancelled while it was running',
+  ]);
+});
+
 test('bad input is refused at once, before a pilot is submitted', async () => {
   await using cluster = await startCluster(() => warn('never'));
   await expect(collect(cluster.client.start('verify', kernel('no_such_kernel')))).rejects.toThrow('no_such_kernel');

@@ -25,6 +25,15 @@ interface StoppedBody {
   decided?: JobOutcome | undefined;
 }
 
+/** Between the verdict that stays and the reason for the stop. */
+const AFTER_VERDICT = '; after that: ';
+
+/** The outcome that another runner's job had decided before it was stopped; undefined if it had decided none. */
+export function decidedElsewhere(end: JobOutcome): JobOutcome | undefined {
+  const at = end.summary.lastIndexOf(AFTER_VERDICT);
+  return at < 0 ? undefined : { ...end, summary: end.summary.slice(0, at) };
+}
+
 /** The end of a job that was stopped. An outcome that was already decided stays. */
 export function endByStop(
   cause: StopCause,
@@ -34,7 +43,7 @@ export function endByStop(
   const found = result ?? decided?.result ?? create(JobResultSchema);
   if (decided === undefined || cause.type === 'failed') return endUndecided(cause, phase, found);
   const { summary } = endUndecided(cause, phase, found);
-  return { ...decided, summary: `${decided.summary}; after that: ${summary}`, result: found };
+  return { ...decided, summary: `${decided.summary}${AFTER_VERDICT}${summary}`, result: found };
 }
 
 function endUndecided(cause: StopCause, phase: 'queued' | 'running', result: JobResult): JobOutcome {
