@@ -236,7 +236,9 @@ export const reportOptions = (command: Command): Command =>
         .choices(TEMPLATES)
         .default('final'),
     )
-    .addOption(new Option('--format <name>', 'what to write').choices(REPORT_FORMATS).default('markdown'))
+    .addOption(
+      new Option('--format <name>', 'what to write (default: markdown; in a terminal, a text)').choices(REPORT_FORMATS),
+    )
     .option('--from <paths...>', 'files or folders of --json output, instead of a runner; for a search, its folder')
     .option('--since <when>', 'lab-log, kernel: jobs since then, for example 2026-11-21 or 3d')
     .option('--kernel <id>', 'lab-log: only of this kernel')

@@ -28,7 +28,8 @@ import { resolveJobName } from '../session/job-name.ts';
 
 export interface ReportCommandOptions extends GlobalOptions {
   readonly template: TemplateName;
-  readonly format: ReportFormatName;
+  /** Default: markdown, or a text if a terminal shows it. */
+  readonly format?: ReportFormatName;
   readonly output?: string;
   /** Path of the kernel's folder in the repository. */
   readonly folder?: string;
@@ -58,7 +59,7 @@ export async function report(
   checkNames(names, options);
   requireWritable({ '--output': output });
   if (template === 'search') {
-    write(page(searchPage(names[0] ?? '', options, context), options, context), output, context);
+    writePage(searchPage(names[0] ?? '', options, context), options, context);
     return ExitCode.PASSED;
   }
   const settings = settingsOf(names, options);
@@ -73,7 +74,7 @@ export async function report(
   });
 }
 
-function checkNames(names: readonly string[], { template, format, from }: ReportCommandOptions): void {
+function checkNames(names: readonly string[], { template, format = 'markdown', from }: ReportCommandOptions): void {
   if (!isPageFormat(format) && template !== 'final')
     throw new UsageError(
       `--format ${format}: is a format for jobs; --template ${template} takes markdown, html or json`,
@@ -106,7 +107,7 @@ async function written(
   options: ReportCommandOptions,
   context: CommandContext,
 ): Promise<ExitCode> {
-  const { template, format, folder = '', suite = 'flashcore', output } = options;
+  const { template, format = 'markdown', folder = '', suite = 'flashcore', output } = options;
   if (!isPageFormat(format)) {
     write(JOB_WRITERS[format](jobs, { folder, suite }), output, context);
     if (BENCHMARK_FORMATS.includes(format)) noteLeftOut(jobs, context);
@@ -118,7 +119,7 @@ async function written(
     'lab-log': () => labLogOf(source, settings),
     kernel: () => kernelReportOf(source, settings),
   }[template as Exclude<TemplateName, 'search'>]();
-  write(page(made, options, context), output, context);
+  writePage(made, options, context);
   return ExitCode.PASSED;
 }
 
@@ -145,10 +146,12 @@ function writeStepSummary(jobs: readonly GetJobResponse[], context: CommandConte
   else context.note(`The step's summary was left out: it has ${Buffer.byteLength(text)} bytes, GitHub takes 1 MiB`);
 }
 
-/** The text of a page. With --svg, the plots are written to files too. */
-function page(made: Report, { format, svg }: ReportCommandOptions, context: CommandContext): string {
+/** Writes a page. With --svg, the plots are written to files too. */
+function writePage(made: Report, { format, output, svg }: ReportCommandOptions, context: CommandContext): void {
   if (svg !== undefined) for (const file of writePlots(made, svg)) context.note(file);
-  return isPageFormat(format) ? PAGE_WRITERS[format](made) : '';
+  // Markdown's escapes are for programs: who reads the page here gets it as other commands print their results.
+  if (format === undefined && output === undefined && context.surroundings.stdout.isTTY) context.show(made.blocks);
+  else write(PAGE_WRITERS[format === undefined || !isPageFormat(format) ? 'markdown' : format](made), output, context);
 }
 
 function writePlots({ plots }: Report, folder: string): string[] {
