@@ -106,39 +106,6 @@ test.skipIf(missing('nvcc') && missing('clang')).each(TRIED)(
   60_000,
 );
 
-if (ALL_TESTS)
-  test('N in 7 makes a kernel of yours, and after a visit a message and marks say what ended meanwhile', async () => {
-    const copy = join(home.path, 'my_copy');
-    const first = openScreen(home, { columns: 120, rows: 40 });
-    try {
-      await first.waitFor(/fa_v1_baseline/);
-      first.type('7');
-      await first.waitFor(/\[7 Kernels\]/);
-      first.type('N');
-      await first.waitFor(/name of your copy of /);
-      first.type(`${copy}\r`);
-      await first.waitFor(/my_copy is your copy of /);
-      await first.waitFor(/▸ my_copy/);
-      expect(readFileSync(join(copy, 'kernel.yaml'), 'utf8')).toMatch(/^id: my_copy$/m);
-      first.type('q');
-      expect(await first.exit).toBe(0);
-    } finally {
-      first.kill('SIGKILL');
-    }
-    // The newest of them is on the screen on return, so the other one is marked.
-    for (let build = 0; build < 2; build++) expect(home.faTui(['build', copy]).exitCode).toBe(0);
-    const second = openScreen(home, { columns: 120, rows: 40 });
-    try {
-      await second.waitFor(/Since \d\d:\d\d: 2 passed[^]*fa-tui report --template lab-log --since 1h/);
-      second.type('6');
-      await second.waitFor(/✓ \* my_copy[^]*✓ • my_copy[^]*• ended since \d\d:\d\d/);
-      second.type('q');
-      expect(await second.exit).toBe(0);
-    } finally {
-      second.kill('SIGKILL');
-    }
-  }, 120_000);
-
 test('/ searches the log and filters the kernels, and a filter that is typed again replaces the one before', async () => {
   const terminal = openScreen(home);
   // The details of a kernel may name another one, so its row is known by the verdict, which is "-" before a run.
@@ -177,6 +144,39 @@ test('/ searches the log and filters the kernels, and a filter that is typed aga
     terminal.kill('SIGKILL');
   }
 }, 60_000);
+
+if (ALL_TESTS)
+  test('N in 7 makes a kernel of yours, and after a visit a message and marks say what ended meanwhile', async () => {
+    const copy = join(home.path, 'my_copy');
+    const first = openScreen(home, { columns: 120, rows: 40 });
+    try {
+      await first.waitFor(/fa_v1_baseline/);
+      first.type('7');
+      await first.waitFor(/\[7 Kernels\]/);
+      first.type('N');
+      await first.waitFor(/name of your copy of /);
+      first.type(`${copy}\r`);
+      await first.waitFor(/my_copy is your copy of /);
+      await first.waitFor(/▸ my_copy/);
+      expect(readFileSync(join(copy, 'kernel.yaml'), 'utf8')).toMatch(/^id: my_copy$/m);
+      first.type('q');
+      expect(await first.exit).toBe(0);
+    } finally {
+      first.kill('SIGKILL');
+    }
+    // The newest of them is on the screen on return, so the other one is marked.
+    for (let build = 0; build < 2; build++) expect(home.faTui(['build', copy]).exitCode).toBe(0);
+    const second = openScreen(home, { columns: 120, rows: 40 });
+    try {
+      await second.waitFor(/Since \d\d:\d\d: 2 passed[^]*fa-tui report --template lab-log --since 1h/);
+      second.type('6');
+      await second.waitFor(/✓ \* my_copy[^]*✓ • my_copy[^]*• ended since \d\d:\d\d/);
+      second.type('q');
+      expect(await second.exit).toBe(0);
+    } finally {
+      second.kill('SIGKILL');
+    }
+  }, 120_000);
 
 test('fa-tui says that the terminal is too small', async () => {
   const terminal = openScreen(home, { columns: 50, rows: 12 });
