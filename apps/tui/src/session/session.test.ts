@@ -1,4 +1,5 @@
 import {
+  CancelJobResponseSchema,
   FindingKind,
   FlashcoreError,
   HostSchema,
@@ -62,6 +63,18 @@ test('if a job ends while the user is asked whether to cancel it, the message sa
   expect(store.state.notice?.text).toBe('The job had already ended');
   await session!.cancel([passed, open]);
   expect(store.state.notice?.text).toBe('Cancel requested: the job ends within two seconds. 1 job had already ended');
+});
+
+test('the message about a cancelled job that waited says that it has ended', async () => {
+  const waiting = { name: 'jobs/waiting', state: JobState.ENDED, outcome: Outcome.CANCELLED };
+  const runner = fakeRunner();
+  const cancelJob = (): ReturnType<RunnerPort['cancelJob']> =>
+    Promise.resolve(create(CancelJobResponseSchema, { job: waiting }));
+  const store = begin({ ...runner, cancelJob });
+  await session!.cancel(['jobs/waiting']);
+  expect(store.state.notice?.text).toBe('The job is cancelled');
+  await session!.cancel(['jobs/waiting', 'jobs/other']);
+  expect(store.state.notice?.text).toBe('2 jobs cancelled');
 });
 
 test('if a job is running, a session opens with that job rather than with the job that it showed last', async () => {

@@ -343,24 +343,33 @@ export class Session {
   async cancel(jobs: readonly string[]): Promise<void> {
     // A job may have ended while the user confirmed.
     let endedBefore = 0;
+    // A job that waited has ended by now.
+    let ended = 0;
     const answers = await Promise.all(
       jobs.map((name) =>
         this.#questions.ask(async (signal) => {
           const { job } = await this.#client.cancelJob({ name }, { signal });
-          if (job?.state === JobState.ENDED && job.outcome !== Outcome.CANCELLED) endedBefore += 1;
+          if (job?.state !== JobState.ENDED) return;
+          if (job.outcome === Outcome.CANCELLED) ended += 1;
+          else endedBefore += 1;
         }),
       ),
     );
-    const left = jobs.length - endedBefore;
+    const left = jobs.length - endedBefore - ended;
     const requested =
       left === 1
         ? 'Cancel requested: the job ends within two seconds'
         : `Cancel requested for ${left} jobs: they end within two seconds`;
+    const cancelled = jobs.length === 1 ? 'The job is cancelled' : `${counted(ended, 'job')} cancelled`;
     const before = jobs.length === 1 ? 'The job had already ended' : `${counted(endedBefore, 'job')} had already ended`;
     if (answers.every(Boolean))
       this.#store.dispatch({
         type: 'notice',
-        text: [...(left > 0 ? [requested] : []), ...(endedBefore > 0 ? [before] : [])].join('. '),
+        text: [
+          ...(ended > 0 ? [cancelled] : []),
+          ...(left > 0 ? [requested] : []),
+          ...(endedBefore > 0 ? [before] : []),
+        ].join('. '),
         tone: 'info',
         about: 'cancel',
       });
