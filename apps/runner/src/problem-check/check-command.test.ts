@@ -121,7 +121,7 @@ test.each(inFull(['bf16', 'fp16'] as const, (dtype) => dtype === 'bf16'))(
     const [all] = (await judged(true)).groups;
     expect(all).toMatchObject({ wronged: [], cells: [shapes.map(() => ['found'])] });
     const [byTolerance] = (await judged(false)).groups;
-    // The mean of so many values is tiny. By the tolerance alone, zeros would pass, and so would half of the keys.
+    // A mean of this many values is close to zero. The tolerance alone would accept zeros, or a mean of half the keys.
     expect(byTolerance!.cells[0]!.at(-1)).toEqual(['missed']);
   },
 );

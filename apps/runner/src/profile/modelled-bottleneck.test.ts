@@ -58,7 +58,7 @@ test('lines that make about the same are named together', () => {
   ).toMatch(/; lines 50, 51, 69 and 70 of k\.cu make 18 % each$/);
 });
 
-test('without counts there is no text, nor where the wavefronts of a GPU would differ', () => {
+test('no bottleneck is named without counts, or if a GPU would count other wavefronts', () => {
   expect(told({}, {}, { computed: { ...COMPUTED, bytes: 0 } })).toBeUndefined();
   expect(told({ instructions: 1000, shared_load_wavefronts: 9000 }, {}, { countsShared: false })).toBeUndefined();
 });

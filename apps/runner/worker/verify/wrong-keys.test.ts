@@ -100,7 +100,7 @@ test.each([
   });
 });
 
-test('doubled weights and missing weights are told apart', () => {
+test('doubled weights are reported as doubled, and missing weights as missing', () => {
   const keys = every(16, 5);
   const isWrong = isIn(keys);
   expect([

@@ -47,8 +47,8 @@ export const kernelFolderNamed = (name: string): string | undefined =>
     .find((folder) => existsSync(path.join(folder, 'kernel.yaml')));
 
 /**
- * The folder of the user's kernel with this id, if it was sent to a runner from this machine and is no kernel of the
- * installation. Errors: UsageError if several folders have the id.
+ * The folder that this machine sent to a runner as the kernel with this id; undefined if there is none, or if an
+ * installed kernel has the id. Errors: UsageError if several folders have the id.
  */
 async function ownFolder(id: string, environment: NodeJS.ProcessEnv): Promise<string | undefined> {
   if (existsSync(path.join(runnerKernels(), id, 'kernel.yaml'))) return undefined;

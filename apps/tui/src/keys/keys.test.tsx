@@ -1199,7 +1199,7 @@ test('the message of a refused decision disappears when the view changes', async
   expect([ui().view, terminal.store.state.notice]).toEqual(['correct', undefined]);
 });
 
-test('in a list, a key of the log says that view 1 has the log, or that there is none', async () => {
+test('a key of the log, pressed in another view, points to view 1; without a job it says that there is no log', async () => {
   const said = () => terminal.store.state.notice?.text;
   for (const key of ['E', 'f']) {
     await terminal.press(`7gj${key}`);

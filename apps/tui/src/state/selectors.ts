@@ -209,7 +209,7 @@ export function jobsOf({ jobs, ui }: Pick<AppState, 'jobs' | 'ui'>): readonly Jo
 export const railJobsOf = ({ jobs }: Pick<AppState, 'jobs'>): readonly Job[] =>
   withoutSuperseded(openFirst(jobs), jobs);
 
-/** The name of the job `by` rows below the shown one in the rail; undefined if there is none. */
+/** The name of the job that the rail lists `by` rows below the shown job; undefined if there is no such row. */
 export function neighbourJob(state: Pick<AppState, 'jobs' | 'attached'>, by: 1 | -1): string | undefined {
   const jobs = railJobsOf(state);
   const shown = jobs.findIndex(({ name }) => name === state.attached);
