@@ -16,7 +16,7 @@ import {
   Phase,
 } from '@flashcore/shared/contract';
 import { formatShape, parseShape } from '@flashcore/shared/kernels';
-import { ALL_TESTS, missing } from '@flashcore/shared/testing';
+import { ALL_TESTS, edited, missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { TEST_HOST, withoutPriorities } from '../testing/test-host.ts';
 import { temporaryFolder } from '../testing/test-runner.ts';
@@ -118,6 +118,21 @@ test('every source that was compiled is kept with the build', { timeout: 60_000 
   const sources = outcome.result.variants[0]!.build!.artifacts.filter(({ kind }) => kind === ArtifactKind.SOURCE);
   expect(sources.map(({ fileName }) => fileName)).toEqual(expect.arrayContaining(['fa_v1_baseline.cu']));
   expect(fixture.artifacts.get(parseSha256(sources[0]!.sha256)).toString()).toContain('__global__');
+});
+
+test('a kernel whose dynamic and static shared memory are more than 48 KiB together is launched', async () => {
+  const files = rowKernel('shared_49_kib', {
+    keys: 'limits: [{ require: "D == 64", because: "rows have 64 elements" }]',
+    body: `__shared__ volatile float own[256];
+  own[threadIdx.x] = row.scale;
+  store_row(row.O, attended(row));`,
+  });
+  const manifest = edited(files['kernel.yaml'], 'block: [64, 1, 1],', 'block: [64, 1, 1], shared_bytes: 49152,');
+  const { outcome } = await fixture.run('verify', {
+    kernel: fixture.upload({ ...files, 'kernel.yaml': manifest }),
+    settings: { shapes: [SMALL], seedCount: 1 },
+  });
+  expect(Outcome[outcome.outcome]).toBe('PASSED');
 });
 
 test(

@@ -22,8 +22,6 @@ const LIMIT_PERSISTING_L2 = 6;
 const MAX_COUNTS_BYTES = 4 * 1024 ** 2;
 /** Kinds of memory in flashcore_emulator_mark_memory. */
 const MEMORY_MARKS = { guard: 1, unwritten: 2, workspace: 3 } as const;
-/** Dynamic shared memory above this needs an opt-in. */
-const SMEM_WITHOUT_OPTIN_BYTES = 48 * 1024;
 
 export interface LaunchSpec {
   function: Handle;
@@ -157,7 +155,8 @@ export class CudaDriver {
   /** An entry, ready for launches with `sharedBytes` of dynamic shared memory. */
   function(module: Handle, entry: string, options: FunctionOptions): Handle {
     const handle = this.#handleWith('cuModuleGetFunction', [], [module, entry]);
-    if (options.sharedBytes > SMEM_WITHOUT_OPTIN_BYTES)
+    // Without this, dynamic and static shared memory together may take 48 KiB at most.
+    if (options.sharedBytes > 0)
       this.#call('cuFuncSetAttribute', handle, FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_BYTES, options.sharedBytes);
     if (options.cluster) this.#call('cuFuncSetAttribute', handle, FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER, 1);
     if (options.cooperative) this.#requireResident(handle, entry, options);

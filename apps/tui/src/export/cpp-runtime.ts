@@ -92,7 +92,7 @@ static void fc_run(const FcPlan& plan, const long long (&extent)[4], void* const
       addresses.push_back(address);
     }
     const void* entry = FC_ENTRIES[launch.entry];
-    if (launch.shared_bytes > 48 * 1024)
+    if (launch.shared_bytes > 0)
       fc_check(cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)launch.shared_bytes),
                "cudaFuncSetAttribute");
     cudaLaunchAttribute attributes[2] = {};

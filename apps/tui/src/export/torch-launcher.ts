@@ -149,7 +149,7 @@ class _Loaded:
             self.driver.call("cuModuleGetFunction", ctypes.byref(function), module, launch.entry.encode())
             if launch.cluster is not None:
                 self.driver.call("cuFuncSetAttribute", function, _NON_PORTABLE_CLUSTER, 1)
-            self._functions[launch.entry] = [function, 48 * 1024]
+            self._functions[launch.entry] = [function, 0]
         known = self._functions[launch.entry]
         if launch.shared_bytes > known[1]:
             self.driver.call("cuFuncSetAttribute", known[0], _MAX_DYNAMIC_SHARED, launch.shared_bytes)
