@@ -72,24 +72,19 @@ __device__ __forceinline__ void decode(const Cache& cache, int ctas_log2) {
   extern __shared__ __align__(1024) unsigned char smem[];
   const int ctas = 1 << ctas_log2, rank = int(blockIdx.x) & (ctas - 1), cluster = int(blockIdx.x) >> ctas_log2;
   if (ctas > 1) cluster_arrive();
-  const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, index = cluster % cache.stripes;
-  const int rows = cache.group * cache.queries, stripes_of_head = (rows + T::BLOCK_Q - 1) / T::BLOCK_Q;
-  Stripe stripe;
-  stripe.sequence = cluster / cache.stripes;
-  stripe.kv_head = index / stripes_of_head;
-  stripe.first_row = index % stripes_of_head * T::BLOCK_Q;
-  stripe.rows = min(T::BLOCK_Q, rows - stripe.first_row);
+  const Stripe stripe = stream_decode::stripe_of<T>(cache, cluster / cache.stripes, cluster % cache.stripes);
 
   Rows<T> own;
   const stream_decode::WholeSequence sequence(cache, stripe.sequence);
   stream_decode::attend<T>(
-      cache, stripe, sequence.share<T>(rank * T::WARPS_KV + warp, ctas * T::WARPS_KV),
+      cache, stripe, sequence.share<T>(rank * T::WARPS_KV + stream_decode::Place<T>().group, ctas * T::WARPS_KV),
       [&] { return sequence.length(); }, rank == 0, smem, own);
 
-  cp_async_wait<0>();  // of copies from rows after the sequence's end, which may be on their way to merge_warps' memory
+  cp_async_wait<
+      0>();  // of copies from rows after the sequence's end, which may be on their way to merge_groups' memory
   const Inbox inbox{smem + T::SMEM_BYTES, ctas, stripe.rows, __ffs(T::HEAD_DIM) - 1 - ctas_log2};
   if (ctas > 1) cluster_wait();  // all CTAs run, so they have shared memory
-  stream_decode::merge_warps<T>(own, stripe.rows, smem, warp, lane, [&](int row, int quad, const Quad& sum) {
+  stream_decode::merge_groups<T>(own, stripe.rows, smem, [&](int row, int quad, const Quad& sum) {
     if (ctas == 1)
       stripe.store<T>(cache, row, quad, sum.O, sum.row_max, sum.row_sum);
     else

@@ -156,6 +156,23 @@ __device__ __forceinline__ void raise_row_max(const float (&S_rmem)[T::M_TILES][
     }
 }
 
+// P = exp2(S - max), rounded to elements, as A operands: those of 16 keys each from S's tiles `first` on.
+template <class T, int STEPS>
+__device__ __forceinline__ void weights(uint32_t (&P_rmem)[STEPS][4], const float (&S_rmem)[T::KV_TILES][4],
+                                        const float (&row_max)[2], float scale_log2, int first = 0) {
+#pragma unroll
+  for (int step = 0; step < STEPS; ++step)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float (&pair)[4] = S_rmem[first + 2 * step + (i >> 1)];
+      const int h = i & 1;
+      // exp(x - m) as exp2((x - m) * log2e): one FFMA and one MUFU instead of a subtract, a multiply and a MUFU.
+      const float p0 = exp2_approx(fmaf(pair[2 * h], scale_log2, -row_max[h]));
+      const float p1 = exp2_approx(fmaf(pair[2 * h + 1], scale_log2, -row_max[h]));
+      P_rmem[step][i] = pack_elements(p0, p1);
+    }
+}
+
 // P = exp2(S - max), O += P V; P becomes the A operand in the registers of S. The row sums are one more column
 // of O, for which V is all ones: one more product in nine saves two additions per weight. It sums P as rounded
 // to an element, so that numerator and denominator have the same rounding errors (3 to 4 % faster at S >= 2048,
@@ -167,21 +184,12 @@ __device__ __forceinline__ void weigh_values(float (&S_rmem)[T::M_TILES][T::KV_T
                                              uint32_t V_smem, float scale_log2, int lane) {
 #pragma unroll
   for (int k = 0; k < T::KV_TILES; k += 2) {
-    uint32_t P_rmem[T::M_TILES][4];
+    uint32_t P_rmem[T::M_TILES][1][4];
+#pragma unroll
+    for (int m = 0; m < T::M_TILES; ++m) weights<T>(P_rmem[m], S_rmem[m], row_max[m], scale_log2, k);
 #pragma unroll
     for (int m = 0; m < T::M_TILES; ++m)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float (&pair)[4] = S_rmem[m][k + (i >> 1)];
-        const int h = i & 1;
-        // exp(x - m) as exp2((x - m) * log2e): one FFMA and one MUFU instead of a subtract, a multiply and a MUFU.
-        const float p0 = exp2_approx(fmaf(pair[2 * h], scale_log2, -row_max[m][h]));
-        const float p1 = exp2_approx(fmaf(pair[2 * h + 1], scale_log2, -row_max[m][h]));
-        P_rmem[m][i] = pack_elements(p0, p1);
-      }
-#pragma unroll
-    for (int m = 0; m < T::M_TILES; ++m)
-      mma_m16n8k16_f32<ELEMENT_IS_BF16>(row_sum[m], P_rmem[m], ELEMENT2_ONES, ELEMENT2_ONES);
+      mma_m16n8k16_f32<ELEMENT_IS_BF16>(row_sum[m], P_rmem[m][0], ELEMENT2_ONES, ELEMENT2_ONES);
 #pragma unroll
     for (int n = 0; n < T::D_TILES; n += 2) {
       uint32_t V_rmem[4];  // 16 keys x 16 of the head dimension, transposed by the load
@@ -189,8 +197,8 @@ __device__ __forceinline__ void weigh_values(float (&S_rmem)[T::M_TILES][T::KV_T
       ldmatrix_x4_trans(V_rmem[0], V_rmem[1], V_rmem[2], V_rmem[3], V_smem + offset);
 #pragma unroll
       for (int m = 0; m < T::M_TILES; ++m) {
-        mma_m16n8k16_f32<ELEMENT_IS_BF16>(O_rmem[m][n], P_rmem[m], V_rmem[0], V_rmem[1]);
-        mma_m16n8k16_f32<ELEMENT_IS_BF16>(O_rmem[m][n + 1], P_rmem[m], V_rmem[2], V_rmem[3]);
+        mma_m16n8k16_f32<ELEMENT_IS_BF16>(O_rmem[m][n], P_rmem[m][0], V_rmem[0], V_rmem[1]);
+        mma_m16n8k16_f32<ELEMENT_IS_BF16>(O_rmem[m][n + 1], P_rmem[m][0], V_rmem[2], V_rmem[3]);
       }
     }
   }

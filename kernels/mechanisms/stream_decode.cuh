@@ -7,21 +7,43 @@
 
 #include "mechanisms/first_entries.cuh"
 #include "mechanisms/register_rows.cuh"
+#include "mechanisms/warpgroup_products.cuh"
 
 namespace stream_decode {
 
 using register_rows::LOG2_E, register_rows::NO_ROW_MAX, register_rows::WARP;
 constexpr float LN_2 = 0.6931471805599453f;
 
-// The tiling of a CTA: WARPS_KV warps with the same query rows, each with its own ring of tiles.
+// The tiling of a CTA: WARPS_KV groups of warps with the same query rows, each with its own ring of tiles. A group is one
+// warp, or with 64 rows a warpgroup, whose products are on wgmma.
 // PAGED: a table says where each page of keys is. STAGES 1: for caches of one tile per warp, which are not divided. EARLY:
 // the first copies start before the sequence's length is known, and may read rows after its end.
-template <int D_, int ROWS_, int WARPS_, int TILE_KEYS_, bool PAGED_ = false, int STAGES_ = 2, bool EARLY_ = false>
+template <int D_, int ROWS_, int GROUPS_, int TILE_KEYS_, bool PAGED_ = false, int STAGES_ = 2, bool EARLY_ = false>
 struct Cut {
-  static constexpr bool PAGED = PAGED_, EARLY = EARLY_;
-  static constexpr int HEAD_DIM = D_, WARPS_Q = 1, WARPS_KV = WARPS_, WARP_Q = ROWS_;
+  static constexpr bool PAGED = PAGED_, EARLY = EARLY_, ON_WGMMA = ROWS_ == 64;
+  static constexpr int HEAD_DIM = D_, WARPS_Q = ON_WGMMA ? 4 : 1, WARPS_KV = GROUPS_, WARP_Q = ROWS_ / WARPS_Q;
   static constexpr int BLOCK_KV = TILE_KEYS_, STAGES = STAGES_;
+  static constexpr int ROUND = ON_WGMMA ? 64 : WARPS_KV * BLOCK_KV;  // keys
 };
+
+// The place of a thread: the group of warps, and what the thread is within the group.
+template <class T>
+struct Place {
+  int group = threadIdx.x / T::GROUP_THREADS, thread = threadIdx.x % T::GROUP_THREADS, lane = threadIdx.x % WARP;
+  int warp = thread / WARP, warp_row = warp * T::WARP_Q;
+
+  // The row of the stripe that the thread has in half h of tile m.
+  __device__ __forceinline__ int row(int m, int h) const { return warp_row + 16 * m + 8 * h + (lane >> 2); }
+};
+
+// Where a 16-byte chunk of a row is in a tile of ROWS rows.
+template <class T, int ROWS>
+__device__ __forceinline__ uint32_t tile_offset(int row, int chunk) {
+  if constexpr (T::ON_WGMMA)
+    return warpgroup_products::offset<ROWS>(row, chunk);
+  else
+    return swizzled_offset<T::ROW_BYTES>(row, chunk);
+}
 
 // A launch's arguments. Q and O are [B, S, H, D]; K and V [B, capacity, H / group, D], or [pages, page, H / group, D].
 struct Cache {
@@ -83,12 +105,14 @@ struct Line {
     constexpr int MERGE = 3;
     whole = cache.sequences <= most_teams && most <= (rounds + teams - 1) / teams + MERGE;
     if (whole) teams = cache.sequences;
-    // A sequence that begins in the middle of a team's share costs an extra part and a refill of the ring. Sequences of
-    // equal length are divided without such splits, if that leaves nearly all teams with work.
+    // A sequence that begins in the middle of a team's share costs an extra part and a refill of the ring: as much time as
+    // a few rounds. Sequences of equal length are divided without such splits, if that costs less.
     if (!whole && least == most) {
+      constexpr int SPLIT = 4;
       const int parts = teams / cache.sequences, whole = (cache.sequences + teams - 1) / teams;
       const int even = parts > 0 ? parts * cache.sequences : (cache.sequences + whole - 1) / whole;
-      if (10 * even >= 9 * teams) teams = even;
+      // rounds / even <= rounds / teams + SPLIT, without divisions, which take long.
+      if (float(rounds) * (teams - even) <= float(SPLIT) * teams * even) teams = even;
     }
   }
 
@@ -179,6 +203,14 @@ struct Stripe {
   }
 };
 
+// Stripe `index` of the cache.stripes of a sequence. Those of a head are neighbours.
+template <class T>
+__device__ __forceinline__ Stripe stripe_of(const Cache& cache, int sequence, int index) {
+  const int rows = cache.group * cache.queries, stripes_of_head = (rows + T::BLOCK_Q - 1) / T::BLOCK_Q;
+  const int first_row = index % stripes_of_head * T::BLOCK_Q;
+  return {sequence, index / stripes_of_head, first_row, min(T::BLOCK_Q, rows - first_row)};
+}
+
 // The rows of a stripe in mma's fragments: the unnormalised O, the maximum (log2 units), and the sum, in elements 0 and
 // 2.
 template <class T>
@@ -199,12 +231,12 @@ struct Rows {
   }
 
   // A sink acts as a key without a value.
-  __device__ __forceinline__ void begin_with_sinks(const Cache& cache, const Stripe& stripe, int lane) {
+  __device__ __forceinline__ void begin_with_sinks(const Cache& cache, const Stripe& stripe, const Place<T>& place) {
 #pragma unroll
     for (int m = 0; m < T::M_TILES; ++m)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const int row = 16 * m + 8 * h + (lane >> 2);
+        const int row = place.row(m, h);
         if (row < stripe.rows) max[m][h] = cache.sinks[stripe.head_of_Q(cache, row)] * LOG2_E, sum[m][2 * h] = 1.0f;
       }
   }
@@ -322,27 +354,27 @@ __device__ __forceinline__ void merge(const Cache& cache, const Stripe& stripe, 
     sum_parts<T>(cache, stripe.rows, first_cta, (parts + GROUP - 1) / GROUP, true, GROUP * cache.stripes, true, store);
 }
 
-// Sums the rows of a CTA's warps; each thread passes four columns of a row to give(row, quad, Quad). A warp's rows
+// Sums the rows of a CTA's groups; each thread passes four columns of a row to give(row, quad, Quad). A group's rows
 // overwrite its ring, with blocks of eight columns permuted among four so that rows fall into different banks.
 template <class T, class Give>
-__device__ __forceinline__ void merge_warps(const Rows<T>& own, int rows, unsigned char* smem, int warp, int lane,
-                                            Give give) {
+__device__ __forceinline__ void merge_groups(const Rows<T>& own, int rows, unsigned char* smem, Give give) {
   constexpr int QUADS = T::HEAD_DIM / 4, ROW_FLOATS = T::HEAD_DIM;
   static_assert(T::BLOCK_Q * ROW_FLOATS * sizeof(float) <= T::GROUP_BYTES);
   __shared__ float2 max_and_sum[T::BLOCK_Q][T::WARPS_KV];
-  float* const warp_rows = reinterpret_cast<float*>(smem + T::Q_BYTES + warp * T::GROUP_BYTES);
-  __syncwarp();  // all lanes have read the warp's last tile
+  const Place<T> place;
+  float* const group_rows = reinterpret_cast<float*>(smem + T::Q_BYTES + place.group * T::GROUP_BYTES);
+  register_rows::group_barrier<T>(place.group);  // all of the group have read its last tile
 #pragma unroll
   for (int m = 0; m < T::M_TILES; ++m)
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int row = 16 * m + 8 * h + (lane >> 2);
+      const int row = place.row(m, h);
       if (row >= rows) continue;
 #pragma unroll
       for (int n = 0; n < T::D_TILES; ++n)
-        *reinterpret_cast<float2*>(warp_rows + row * ROW_FLOATS + 8 * (n ^ (row & 3)) + 2 * (lane & 3)) =
+        *reinterpret_cast<float2*>(group_rows + row * ROW_FLOATS + 8 * (n ^ (row & 3)) + 2 * (place.lane & 3)) =
             make_float2(own.O[m][n][2 * h], own.O[m][n][2 * h + 1]);
-      if ((lane & 3) == 0) max_and_sum[row][warp] = make_float2(own.max[m][h], own.sum[m][2 * h]);
+      if ((place.lane & 3) == 0) max_and_sum[row][place.group] = make_float2(own.max[m][h], own.sum[m][2 * h]);
     }
   __syncthreads();
   for (int i = threadIdx.x; i < rows * QUADS; i += T::THREADS) {
@@ -362,17 +394,17 @@ __device__ __forceinline__ void merge_warps(const Rows<T>& own, int rows, unsign
   }
 }
 
-// Keys `begin` to `end` - 1, which `warps` warps take in turns, a tile each. This warp is number `turn` of them.
+// Keys `begin` to `end` - 1, which `groups` groups of warps take in turns, a tile each. This one is number `turn` of them.
 struct Share {
-  int begin, end, turn, warps;
+  int begin, end, turn, groups;
 
   template <class T>
   __device__ __forceinline__ int first_key(int own_tile) const {
-    return begin + (own_tile * warps + turn) * T::BLOCK_KV;
+    return begin + (own_tile * groups + turn) * T::BLOCK_KV;
   }
   template <class T>
   __device__ __forceinline__ int tiles() const {
-    const int round = warps * T::BLOCK_KV;
+    const int round = groups * T::BLOCK_KV;
     return (max(0, end - begin - turn * T::BLOCK_KV) + round - 1) / round;
   }
 };
@@ -388,43 +420,55 @@ struct WholeSequence {
   __device__ __forceinline__ int length() const { return static_cast<const volatile int*>(cache.lengths)[number]; }
 
   template <class T>
-  __device__ __forceinline__ Share share(int turn, int warps) const {
-    Share share{0, cache.capacity, turn, warps};
+  __device__ __forceinline__ Share share(int turn, int groups) const {
+    Share share{0, cache.capacity, turn, groups};
     if (!T::EARLY || T::PAGED || cache.window >= 0) share.end = length(), share.begin = cache.first_key(share.end);
     return share;
   }
 };
 
-// Clears the rows of V from `row` on. What is there may be NaN, which a weight of 0 does not remove.
+// Makes what the group's threads have written to shared memory visible to the group's products.
 template <class T>
-__device__ __forceinline__ void clear_rows(uint32_t V_smem, int row, int lane) {
-  constexpr int CHUNKS = T::HEAD_DIM / 8;
-  for (int i = row * CHUNKS + lane; i < T::BLOCK_KV * CHUNKS; i += WARP)
-    asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};\n" ::"r"(
-                     V_smem + swizzled_offset<T::ROW_BYTES>(i / CHUNKS, i % CHUNKS)),
-                 "r"(0)
-                 : "memory");
-  __syncwarp();
+__device__ __forceinline__ void publish(const Place<T>& place) {
+  if constexpr (T::ON_WGMMA) async_proxy_fence();
+  register_rows::group_barrier<T>(place.group);
 }
 
-// A stripe's attention to a share of its keys (a row may see fewer) and to its sinks. Each warp gets the result for its
+// Clears the rows of V from `row` on. What is there may be NaN, which a weight of 0 does not remove.
+template <class T>
+__device__ __forceinline__ void clear_rows(uint32_t V_smem, int row, const Place<T>& place) {
+  constexpr int CHUNKS = T::HEAD_DIM / 8;
+  for (int i = row * CHUNKS + place.thread; i < T::BLOCK_KV * CHUNKS; i += T::GROUP_THREADS)
+    asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};\n" ::"r"(
+                     V_smem + tile_offset<T, T::BLOCK_KV>(i / CHUNKS, i % CHUNKS)),
+                 "r"(0)
+                 : "memory");
+  publish<T>(place);
+}
+
+// A stripe's attention to a share of its keys (a row may see fewer) and to its sinks. Each group gets the result for its
 // own tiles. length_of() returns the sequence's length, and is called when the first copies are under way. The share may
 // end after that: what was copied from later rows is not used.
 template <class T, class LengthOf>
 __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe, Share share, LengthOf length_of,
                                        bool begins, unsigned char* smem, Rows<T>& own) {
   constexpr int CHUNKS = T::HEAD_DIM / 8;
-  const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  const Place<T> place;
+  const int lane = place.lane;
   const int group = cache.group, kv_heads = cache.heads / group, window = min(cache.window, cache.capacity);
-  const uint32_t Q_smem = smem_address(smem), ring_smem = Q_smem + T::Q_BYTES + warp * T::GROUP_BYTES;
+  const uint32_t Q_smem = smem_address(smem), ring_smem = Q_smem + T::Q_BYTES + place.group * T::GROUP_BYTES;
   const size_t row_stride = size_t(kv_heads) * T::HEAD_DIM;
   const size_t first_element =
       (T::PAGED ? stripe.kv_head : size_t(stripe.sequence) * cache.capacity * kv_heads + stripe.kv_head) * T::HEAD_DIM;
 
-  // Positions of a tile's keys in a paged cache, one per lane, looked up a tile ahead so that copies need not wait. What
-  // the table says of keys after the sequence's end is loaded, so that no load waits for the length, but not used.
+  // Positions of the keys that a warp copies in a paged cache, one per lane, looked up a tile ahead so that copies need
+  // not wait. What the table says of keys after the sequence's end is loaded, so that no load waits for the length, but
+  // not used. In each pass, the group's warps copy neighbouring rows.
+  constexpr int WARP_ROWS = T::BLOCK_KV / T::WARPS_Q, ROWS_A_PASS = WARP / CHUNKS;
   const auto look_up = [&](int own_tile) {
-    const int key = share.first_key<T>(own_tile) + lane % T::BLOCK_KV;
+    const int own = lane % WARP_ROWS,
+              in_tile = (own / ROWS_A_PASS * T::WARPS_Q + place.warp) * ROWS_A_PASS + own % ROWS_A_PASS;
+    const int key = share.first_key<T>(own_tile) + in_tile;
     if (!T::PAGED || key >= cache.capacity) return 0;
     const int page = key / cache.page;
     return cache.table[size_t(stripe.sequence) * cache.most_pages + page] * cache.page + key - page * cache.page;
@@ -439,10 +483,11 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
       for (int tensor = 0; tensor < 2; ++tensor) {
         const Element* rows = (tensor == 0 ? cache.K : cache.V) + first_element;
 #pragma unroll
-        for (int i = 0; i < T::BLOCK_KV * CHUNKS; i += WARP) {
-          const int row = (i + lane) / CHUNKS, chunk = (i + lane) % CHUNKS;
-          const size_t at = T::PAGED ? unsigned(__shfl_sync(0xffffffffu, looked_up, row)) : size_t(first_key + row);
-          cp_async_16(K_smem + tensor * T::KV_BYTES + swizzled_offset<T::ROW_BYTES>(row, chunk),
+        for (int i = 0; i < T::BLOCK_KV * CHUNKS; i += T::GROUP_THREADS) {
+          const int row = (i + place.thread) / CHUNKS, chunk = (i + place.thread) % CHUNKS;
+          const size_t at = T::PAGED ? unsigned(__shfl_sync(0xffffffffu, looked_up, (i / T::WARPS_Q + lane) / CHUNKS))
+                                     : size_t(first_key + row);
+          cp_async_16(K_smem + tensor * T::KV_BYTES + tile_offset<T, T::BLOCK_KV>(row, chunk),
                       rows + at * row_stride + chunk * 8, first_key + row < share.end);
         }
       }
@@ -463,7 +508,7 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
   for (int i = threadIdx.x; i < T::BLOCK_Q * CHUNKS; i += T::THREADS) {
     const int row = i / CHUNKS, chunk = i % CHUNKS;
     const bool present = row < stripe.rows;
-    cp_async_16(Q_smem + swizzled_offset<T::ROW_BYTES>(row, chunk),
+    cp_async_16(Q_smem + tile_offset<T, T::BLOCK_Q>(row, chunk),
                 cache.Q + stripe.row_of_Q(cache, present ? row : 0) * T::HEAD_DIM + chunk * 8, present);
   }
   cp_async_commit();
@@ -482,15 +527,16 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
   const int last_position = (stripe.first_row + stripe.rows - 1) / group + offset;
 
   own.clear();
-  if (begins && warp == 0 && cache.sinks != nullptr) own.begin_with_sinks(cache, stripe, lane);
+  if (begins && place.group == 0 && cache.sinks != nullptr) own.begin_with_sinks(cache, stripe, place);
   // Logits are in units of log2(e), so that weights are powers of 2. Capped logits are scaled already.
   const bool capped = cache.softcap > 0.0f;
   const float scale_log2 = capped ? LOG2_E : cache.scale * LOG2_E, inner_scale = cache.scale / cache.softcap;
 
   cp_async_wait<T::STAGES - 1>();
-  __syncthreads();  // Q and every warp's first tile have arrived
+  if constexpr (T::ON_WGMMA) async_proxy_fence();
+  __syncthreads();  // Q and every group's first tile have arrived
   uint32_t Q_rmem[T::M_TILES][T::D_STEPS][4];
-  if constexpr (T::Q_IN_REGISTERS) {
+  if constexpr (T::Q_IN_REGISTERS && !T::ON_WGMMA) {
 #pragma unroll
     for (int m = 0; m < T::M_TILES; ++m)
 #pragma unroll
@@ -502,7 +548,7 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
     if constexpr (T::STAGES > 1) {
       if (own_tile > 0) {
         cp_async_wait<T::STAGES - 2>();
-        __syncwarp();  // this tile has arrived and the previous one has been read, so its stage may be refilled
+        publish<T>(place);  // this tile has arrived and the previous one has been read, so its stage may be refilled
         copy_tile(own_tile - 1 + T::STAGES, LOOKS_AHEAD ? found : look_up(own_tile - 1 + T::STAGES));
         if constexpr (LOOKS_AHEAD) found = look_up(own_tile + T::STAGES);
         cp_async_commit();
@@ -511,10 +557,13 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
     const int first_key = share.first_key<T>(own_tile);
     const uint32_t K_smem = ring_smem + own_tile % T::STAGES * T::STAGE_BYTES;
     if constexpr (T::EARLY)
-      if (first_key + T::BLOCK_KV > share.end) clear_rows<T>(K_smem + T::KV_BYTES, share.end - first_key, lane);
+      if (first_key + T::BLOCK_KV > share.end) clear_rows<T>(K_smem + T::KV_BYTES, share.end - first_key, place);
 
     float S_rmem[T::M_TILES][T::KV_TILES][4] = {};
-    register_rows::scores<T>(S_rmem, Q_rmem, Q_smem, K_smem, 0, lane);
+    if constexpr (T::ON_WGMMA)
+      warpgroup_products::scores<T>(S_rmem, Q_smem, K_smem);
+    else
+      register_rows::scores<T>(S_rmem, Q_rmem, Q_smem, K_smem, 0, lane);
     if (capped) {
 #pragma unroll
       for (int m = 0; m < T::M_TILES; ++m)
@@ -530,7 +579,7 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
       for (int m = 0; m < T::M_TILES; ++m)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const int at = (stripe.first_row + 16 * m + 8 * (i >> 1) + (lane >> 2)) / group + offset;
+          const int at = (stripe.first_row + place.row(m, i >> 1)) / group + offset;
 #pragma unroll
           for (int n = 0; n < T::KV_TILES; ++n) {
             const int key = first_key + n * register_rows::MMA_N + 2 * (lane & 3) + (i & 1);
@@ -539,31 +588,29 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
         }
     }
     register_rows::raise_row_max<T>(S_rmem, own.O, own.max, own.sum, scale_log2);
-    register_rows::weigh_values<T>(S_rmem, own.O, own.max, own.sum, K_smem + T::KV_BYTES, scale_log2, lane);
+    if constexpr (T::ON_WGMMA)
+      warpgroup_products::weigh_values<T>(S_rmem, own.O, own.max, own.sum, K_smem + T::KV_BYTES, scale_log2);
+    else
+      register_rows::weigh_values<T>(S_rmem, own.O, own.max, own.sum, K_smem + T::KV_BYTES, scale_log2, lane);
   }
 }
 
-// Computes a CTA's share of all keys.
-template <class T>
+// Computes a CTA's share of all keys. SUMS: the last CTA of a divided sequence sums its parts; else a second launch does.
+template <class T, bool SUMS = true>
 __device__ __forceinline__ void decode(const Cache& cache) {
   extern __shared__ __align__(1024) unsigned char smem[];
-  constexpr int ROUND = T::WARPS_KV * T::BLOCK_KV;
-  const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, cta = blockIdx.x;
+  constexpr int ROUND = T::ROUND;
+  const int group = Place<T>().group, cta = blockIdx.x;
   const int team = cta / cache.stripes, index = cta % cache.stripes;
-  const int rows = cache.group * cache.queries, stripes_of_head = (rows + T::BLOCK_Q - 1) / T::BLOCK_Q;
-  Stripe stripe;
-  stripe.kv_head = index / stripes_of_head;
-  stripe.first_row = index % stripes_of_head * T::BLOCK_Q;
-  stripe.rows = min(T::BLOCK_Q, rows - stripe.first_row);
+  Stripe stripe = stripe_of<T>(cache, team, index);
   const auto store = [&](int row, int quad, const Quad& sum) {
     stripe.store<T>(cache, row, quad, sum.O, sum.row_max, sum.row_sum);
   };
   Rows<T> own;
   if constexpr (T::STAGES == 1) {
-    stripe.sequence = team;
     const WholeSequence sequence(cache, team);
-    attend<T>(cache, stripe, sequence.share<T>(warp, T::WARPS_KV), [&] { return sequence.length(); }, true, smem, own);
-    return merge_warps<T>(own, stripe.rows, smem, warp, lane, store);
+    attend<T>(cache, stripe, sequence.share<T>(group, T::WARPS_KV), [&] { return sequence.length(); }, true, smem, own);
+    return merge_groups<T>(own, stripe.rows, smem, store);
   }
 
   const Line<ROUND> line(cache);
@@ -571,15 +618,17 @@ __device__ __forceinline__ void decode(const Cache& cache) {
     stripe.sequence = share.sequence;
     const int length = cache.lengths[share.sequence], kv_begin = cache.first_key(length) + share.done * ROUND;
     attend<T>(
-        cache, stripe, {kv_begin, min(length, kv_begin + share.taken * ROUND), warp, T::WARPS_KV},
+        cache, stripe, {kv_begin, min(length, kv_begin + share.taken * ROUND), group, T::WARPS_KV},
         [=] { return length; }, share.done == 0, smem, own);
-    if (share.taken == share.rounds) {
-      merge_warps<T>(own, stripe.rows, smem, warp, lane, store);
-    } else {
-      const Part<T> part(cache, cta, share.done == 0, false);
-      merge_warps<T>(own, stripe.rows, smem, warp, lane, [&](int row, int quad, const Quad& sum) {
+    const bool whole = share.taken == share.rounds;
+    const Part<T> part(cache, cta, share.done == 0, false);
+    merge_groups<T>(own, stripe.rows, smem, [&](int row, int quad, const Quad& sum) {
+      if (whole)
+        store(row, quad, sum);
+      else
         part.write(row, quad, sum.O, sum.row_max, sum.row_sum);
-      });
+    });
+    if (SUMS && !whole) {
       const int first_team = line.team_of(share.first);
       merge<T>(cache, stripe, index, first_team * cache.stripes + index,
                line.team_of(share.first + share.rounds - 1) - first_team + 1, team - first_team, store);

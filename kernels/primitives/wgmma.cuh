@@ -54,9 +54,8 @@ __device__ __forceinline__ void wgmma_forget(float (&d)[COUNT]) {
 }
 
 // The operands of D: their numbers, and the registers.
-#define WGMMA_32                                                         \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15" \
-  ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define WGMMA_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define WGMMA_32 WGMMA_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define WGMMA_36 WGMMA_32 ", %32, %33, %34, %35"
 #define WGMMA_40 WGMMA_36 ", %36, %37, %38, %39"
 #define WGMMA_48 WGMMA_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
@@ -71,14 +70,15 @@ __device__ __forceinline__ void wgmma_forget(float (&d)[COUNT]) {
   ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define WGMMA_OF_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define WGMMA_OF_8(i) WGMMA_OF_4(i), WGMMA_OF_4(i + 4)
-#define WGMMA_OF_16(i) WGMMA_OF_8(i), WGMMA_OF_8(i + 8)
-#define WGMMA_OF_32 WGMMA_OF_16(0), WGMMA_OF_16(16)
+#define WGMMA_OF_16_FROM(i) WGMMA_OF_8(i), WGMMA_OF_8(i + 8)
+#define WGMMA_OF_16 WGMMA_OF_16_FROM(0)
+#define WGMMA_OF_32 WGMMA_OF_16, WGMMA_OF_16_FROM(16)
 #define WGMMA_OF_36 WGMMA_OF_32, WGMMA_OF_4(32)
 #define WGMMA_OF_40 WGMMA_OF_32, WGMMA_OF_8(32)
-#define WGMMA_OF_48 WGMMA_OF_32, WGMMA_OF_16(32)
-#define WGMMA_OF_64 WGMMA_OF_48, WGMMA_OF_16(48)
-#define WGMMA_OF_96 WGMMA_OF_64, WGMMA_OF_16(64), WGMMA_OF_16(80)
-#define WGMMA_OF_128 WGMMA_OF_96, WGMMA_OF_16(96), WGMMA_OF_16(112)
+#define WGMMA_OF_48 WGMMA_OF_32, WGMMA_OF_16_FROM(32)
+#define WGMMA_OF_64 WGMMA_OF_48, WGMMA_OF_16_FROM(48)
+#define WGMMA_OF_96 WGMMA_OF_64, WGMMA_OF_16_FROM(64), WGMMA_OF_16_FROM(80)
+#define WGMMA_OF_128 WGMMA_OF_96, WGMMA_OF_16_FROM(96), WGMMA_OF_16_FROM(112)
 
 // Each thread has ACCUMULATORS = N / 2 floats. A, B and P are the numbers of the operands that follow.
 #define WGMMA_OF_REGISTERS(NAME, N, ACCUMULATORS, A, B, P, TRANSPOSED)                                                \
@@ -107,6 +107,7 @@ WGMMA_OF_REGISTERS(wgmma_m64n128k16_rs_bt, 128, 64, "%64, %65, %66, %67", "%68",
 WGMMA_OF_REGISTERS(wgmma_m64n256k16_rs_bt, 256, 128, "%128, %129, %130, %131", "%132", "%133", "1")
 
 // A is in shared memory too, K-major.
+WGMMA_OF_SMEM(wgmma_m64n32k16_ss, 32, 16, "%16", "%17", "%18", "0, 0")
 WGMMA_OF_SMEM(wgmma_m64n64k16_ss, 64, 32, "%32", "%33", "%34", "0, 0")
 WGMMA_OF_SMEM(wgmma_m64n80k16_ss, 80, 40, "%40", "%41", "%42", "0, 0")
 WGMMA_OF_SMEM(wgmma_m64n128k16_ss, 128, 64, "%64", "%65", "%66", "0, 0")

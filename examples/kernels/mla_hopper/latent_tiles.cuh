@@ -35,7 +35,7 @@ struct Place {
 struct Memory {
   static constexpr int TILES = TILE_BYTES, WEIGHTS = TILES + STAGES * TILE_BYTES, MAXIMA = WEIGHTS + PANEL_BYTES;
   static constexpr int SUMS = MAXIMA + ROWS * 4, BARRIERS = SUMS + 2 * 2 * ROWS * 4;
-  static constexpr int BYTES = BARRIERS + 8 * (2 + STAGES * (PIECES + PANELS));
+  static constexpr int BYTES = BARRIERS + 8 * (3 + STAGES * (PIECES + PANELS));
   unsigned char* smem;
   uint32_t base;
 
@@ -47,8 +47,9 @@ struct Memory {
   __device__ __forceinline__ uint32_t weights() const { return base + WEIGHTS; }
   __device__ __forceinline__ uint32_t Q_full() const { return base + BARRIERS; }
   __device__ __forceinline__ uint32_t Q_empty() const { return Q_full() + 8; }
+  __device__ __forceinline__ uint32_t sums_full() const { return Q_full() + 16; }
   __device__ __forceinline__ uint32_t empty(int stage, int piece) const {
-    return Q_full() + 16 + 8 * (stage * PIECES + piece);
+    return Q_full() + 24 + 8 * (stage * PIECES + piece);
   }
   __device__ __forceinline__ uint32_t full(int stage, int panel) const {
     return empty(STAGES, 0) + 8 * (stage * PANELS + panel);
@@ -57,6 +58,7 @@ struct Memory {
   __device__ __forceinline__ void initialise() const {
     mbarrier_init(Q_full(), 1);
     mbarrier_init(Q_empty(), 2);
+    mbarrier_init(sums_full(), 2 * WARPGROUP / WARP);
     for (int stage = 0; stage < STAGES; ++stage) {
       for (int piece = 0; piece < PIECES; ++piece) mbarrier_init(empty(stage, piece), 1);
       for (int panel = 0; panel < PANELS; ++panel) mbarrier_init(full(stage, panel), 1);

@@ -7,9 +7,9 @@
 // warpgroup's from shared memory. While one computes weights, the other one's products keep the tensor cores busy (the
 // "seesaw" of FlashMLA). Limits: fp16 or bf16, rows of 576 columns of which 512 are values, any lengths and pages,
 // sm_90a only.
-#include "divided_sequences.cuh"
 #include "half_output.cuh"
 #include "latent_tiles.cuh"
+#include "mechanisms/divided_sequences.cuh"
 #include "mechanisms/first_entries.cuh"
 #include "primitives/ldmatrix.cuh"
 #include "primitives/registers.cuh"
@@ -26,12 +26,13 @@ constexpr int PANELS_BEFORE_OTHER = 5;
 // A row's maximum is raised only if a tile's is larger by more than this (log2 units). Weights are thus at most 2^8,
 // and O is seldom rescaled.
 constexpr float MAX_EXCESS = 8.0f;
+constexpr int MERGING_THREADS = 512;
 constexpr int CONSUMER_REGISTERS = 216, PRODUCER_REGISTERS = 72;
 // What __launch_bounds__ gives three warpgroups at the launch.
 static_assert(2 * CONSUMER_REGISTERS + PRODUCER_REGISTERS <= 3 * 168);
 
 // Named barriers. WEIGHTS: the first warpgroup's weights of a tile are in shared memory, or (+ 1) the second one's.
-constexpr int WEIGHTS = 1, SUMS = 3;
+constexpr int WEIGHTS = 1;
 
 // A warpgroup that computes the weights of every other tile of a share. The first tile's is that with O's left half.
 template <bool FIRST>
@@ -231,7 +232,9 @@ struct Consumer {
       row_sum[h] += __shfl_xor_sync(0xffffffffu, row_sum[h], 2);
       if (threadIdx.x % 4 == 0) sums(!FIRST, h) = row_sum[h];
     }
-    named_barrier_sync(SUMS, CONSUMER_THREADS);
+    __syncwarp();
+    if (threadIdx.x % WARP == 0) mbarrier_arrive(half.memory.sums_full());
+    mbarrier_wait(half.memory.sums_full(), shares % 2);
     for (int h = 0; h < 2; ++h) half.max_and_sum[h] = make_float2(row_max[h], row_sum[h] + sums(FIRST, h));
   }
 };
@@ -300,6 +303,6 @@ extern "C" __global__ void __launch_bounds__(MERGING_THREADS, 2)
     const Cache cache{nullptr,   nullptr, nullptr, O,     LSE,      lengths, nullptr, parts, nullptr,
                       sequences, queries, heads,   heads, capacity, -1,      stripes, 0.0f,  0.0f};
     cudaGridDependencySynchronize();
-    merge(cache, run, ctas);
+    divided_sequences::merge<OutputTile, KEYS, MERGING_THREADS>(cache, run, ctas);
   }
 }
