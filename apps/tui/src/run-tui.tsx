@@ -120,6 +120,7 @@ export async function runTui({
     jobControl,
     // A replay lists no folders of the user's.
     newKernel: folders && (async (name, from) => (await opened).newKernel!(name, from)),
+    labLog: folders && (async (since) => (await opened).labLog!(since)),
     kernelsDirectory: expected.runner.embedded ? runnerKernels() : undefined,
   };
   const appIn = (look: Theme) => <App context={context} theme={look} inline={appearance.inline} />;

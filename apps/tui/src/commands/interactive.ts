@@ -114,6 +114,14 @@ const openedRunner = (
     folders.remember(folder);
     return folder;
   },
+  // Loads this code only when the lab log is first shown.
+  labLog: async (since) => {
+    const [{ readLabLog }, { RunnerSource }] = await Promise.all([
+      import('../handover/lab-log.ts'),
+      import('../handover/sources.ts'),
+    ]);
+    return (await readLabLog(new RunnerSource(client), { since: since / 1000 })).blocks;
+  },
   runner: { label: description, embedded: kind === 'embedded', instance },
   address,
   revive,

@@ -36,4 +36,6 @@ test.each([
   await report([], { template: 'lab-log', from: [JOB], color: 'never', ...(format && { format }) }, context);
   expect(written).toMatch(wanted);
   expect(written.includes('\\_')).toBe(!isTTY || format !== undefined);
+  // A table that is too wide for the terminal is a list instead, so that nothing is cut.
+  expect(written).not.toContain('…');
 });

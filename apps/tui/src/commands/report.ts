@@ -6,7 +6,7 @@ import { entryOf } from '@flashcore/shared/text';
 import { figuresOf, isMeasured } from '../handover/figures.ts';
 import { finalReport } from '../handover/final-report.ts';
 import { kernelReport } from '../handover/kernel-report.ts';
-import { labLog } from '../handover/lab-log.ts';
+import { DEFAULT_LIMIT, leftOutRemarks, readLabLog } from '../handover/lab-log.ts';
 import { JOB_WRITERS, PAGE_WRITERS } from '../handover/writers.ts';
 import {
   BENCHMARK_FORMATS,
@@ -43,8 +43,6 @@ export interface ReportCommandOptions extends GlobalOptions {
   /** Folder for pictures of the plots. */
   readonly svg?: string;
 }
-
-const DEFAULT_LIMIT = 200;
 
 /**
  * `fa-tui report`: writes results as pages for other people, or as files for other programs. `names` are jobs, a kernel
@@ -116,7 +114,7 @@ async function written(
   }
   const made = await {
     final: () => Promise.resolve(finalReport(jobs)),
-    'lab-log': () => labLogOf(source, settings),
+    'lab-log': () => readLabLog(source, settings),
     kernel: () => kernelReportOf(source, settings),
   }[template as Exclude<TemplateName, 'search'>]();
   writePage(made, options, context);
@@ -253,12 +251,6 @@ interface PageSettings {
   readonly most: number;
 }
 
-async function labLogOf(source: ResultSource, settings: PageSettings): Promise<Report> {
-  const { jobs, leftOut } = await source.list(settings);
-  const { decisions } = await source.trail(settings.kernelId);
-  return labLog({ jobs, decisions, remarks: leftOutRemarks(leftOut, settings.most) });
-}
-
 async function kernelReportOf(source: ResultSource, settings: PageSettings): Promise<Report> {
   const kernel = await source.kernel(settings.kernelId);
   const { jobs, leftOut } = await source.list(settings);
@@ -266,6 +258,3 @@ async function kernelReportOf(source: ResultSource, settings: PageSettings): Pro
   const remarks = leftOutRemarks(leftOut, settings.most);
   return kernelReport({ kernelId: settings.kernelId, kernel, jobs, ...trail, remarks });
 }
-
-const leftOutRemarks = (leftOut: boolean, most: number): string[] =>
-  leftOut ? [`Only the newest ${most} jobs: --limit reads more, --since says from when on`] : [];

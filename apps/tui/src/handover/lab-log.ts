@@ -21,6 +21,31 @@ import {
   type GateTally,
 } from './job-facts.ts';
 import type { Report } from './report-formats.ts';
+import type { ResultSource } from './sources.ts';
+
+export const DEFAULT_LIMIT = 200;
+
+interface LabLogSettings {
+  /** Empty for all kernels. */
+  readonly kernelId?: string;
+  /** Seconds since 1970; 0 for all jobs. */
+  readonly since?: number;
+  /** Limit on the jobs to read. */
+  readonly most?: number;
+}
+
+/** Reads the jobs and decisions, and makes the lab log of them. */
+export async function readLabLog(
+  source: ResultSource,
+  { kernelId = '', since = 0, most = DEFAULT_LIMIT }: LabLogSettings,
+): Promise<Report> {
+  const { jobs, leftOut } = await source.list({ kernelId, since, most });
+  const { decisions } = await source.trail(kernelId);
+  return labLog({ jobs, decisions, remarks: leftOutRemarks(leftOut, most) });
+}
+
+export const leftOutRemarks = (leftOut: boolean, most: number): string[] =>
+  leftOut ? [`Only the newest ${most} jobs: --limit reads more, --since says from when on`] : [];
 
 interface LabLogInput {
   /** Ended jobs, oldest first. */

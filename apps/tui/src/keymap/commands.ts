@@ -51,6 +51,13 @@ export const PROGRAM_COMMANDS = [
     help: 'Command log: fa-tui commands for what keys did',
     hint: ({ commandLog }) => (commandLog.length > 0 ? 'command log' : ''),
   },
+  {
+    id: 'lab-log',
+    keys: ['L'],
+    group: 'program',
+    help: 'Lab log: what was tried, failures first',
+    hint: ({ ui }) => (ui.view === 'jobs' ? 'lab log' : ''),
+  },
   { id: 'mouse', keys: ['m'], group: 'program', help: 'Mouse on or off: wheel scrolls, a click selects' },
   {
     id: 'help',
@@ -180,6 +187,7 @@ const OTHER_WORDS: Partial<Record<CommandId, string>> = {
   'edit-source': 'editor vim code',
   copy: 'clipboard yank export save',
   'command-log': 'shell script',
+  'lab-log': 'night report history results while away',
   help: 'palette shortcuts bindings',
   redraw: 'refresh',
   suspend: 'background shell',

@@ -20,6 +20,7 @@ import {
 import { pressInCopy, COPY_HANDLERS } from './copy-keys.ts';
 import { logCommand, logJobCommand, openCommandLog, pressInCommandLog } from './command-log-keys.ts';
 import { pressInDecision } from './decision-keys.ts';
+import { openLabLog, pressInLabLog } from './lab-log-keys.ts';
 import { pressInForm } from './form-keys.ts';
 import type { KeyContext, Handler, HandlersOf } from './handler.ts';
 import { JOB_HANDLERS, MARK_HANDLERS } from './job-keys.ts';
@@ -37,6 +38,7 @@ import type { LOG_COMMANDS } from '../keymap/log-commands.ts';
 /** The handlers of mouse, help, redrawing, suspending and leaving. */
 const PROGRAM_HANDLERS: Omit<HandlersOf<typeof PROGRAM_COMMANDS>, 'copy' | 'copy-line'> = {
   'command-log': openCommandLog,
+  'lab-log': openLabLog,
   mouse: ({ store }) => toggleMouse(store),
   help: ({ store }) =>
     store.dispatch({
@@ -117,6 +119,7 @@ export function pressKey(key: string, context: KeyContext): void {
   if (overlay.kind === 'decide') return pressInDecision(key, overlay, context);
   if (overlay.kind === 'copy') return pressInCopy(key, context);
   if (overlay.kind === 'commands') return pressInCommandLog(key, overlay, context);
+  if (overlay.kind === 'lab-log') return pressInLabLog(key, overlay, context);
   if (overlay.kind === 'new-kernel') return pressInNewKernel(key, overlay, context);
   if (overlay.kind === 'watch-folder') return pressInWatchFolder(key, overlay, context);
   if (overlay.kind === 'search') return pressInSearch(key, overlay, context);
@@ -142,8 +145,7 @@ export function pastePlainText(text: string, context: KeyContext): void {
 }
 
 function takesText(overlay: Overlay | undefined): boolean {
-  if (overlay === undefined || overlay.kind === 'confirm' || overlay.kind === 'copy' || overlay.kind === 'commands')
-    return false;
+  if (overlay === undefined || ['confirm', 'copy', 'commands', 'lab-log'].includes(overlay.kind)) return false;
   return overlay.kind !== 'form' || overlay.form.fields[overlay.form.selected]?.typed !== undefined;
 }
 

@@ -1,4 +1,5 @@
 /** Dependencies of the command handlers. */
+import type { Block } from '../present/blocks.ts';
 import type { Session } from '../session/session.ts';
 import type { Store } from '../session/store.ts';
 import type { Copy } from '../terminal/clipboard.ts';
@@ -22,6 +23,10 @@ export interface KeyContext {
    * Absent in a replay. Errors: UsageError, FlashcoreError.
    */
   readonly newKernel?: ((name: string, from: string) => Promise<string>) | undefined;
+  /**
+   * The lab log of the jobs since a time, in milliseconds since 1970; absent in a replay. Errors: FlashcoreError.
+   */
+  readonly labLog?: ((since: number) => Promise<readonly Block[]>) | undefined;
   /** Folder of the kernels of a runner on this machine. */
   readonly kernelsDirectory?: string | undefined;
 }

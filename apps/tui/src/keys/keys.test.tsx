@@ -3,6 +3,7 @@ import { homedir, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
   ArtifactKind,
   ArtifactSchema,
@@ -12,6 +13,7 @@ import {
   JobSchema,
   JobState,
   KernelSchema,
+  ListJobsResponseSchema,
   TimingMode,
   type JobEvent,
 } from '@flashcore/shared/contract';
@@ -22,9 +24,11 @@ import { LISTED_PROBLEMS } from '../testing/decode-job.ts';
 import { fakeRunner } from '../testing/fake-runner.ts';
 import { measuredEvents, modelledEvents } from '../testing/measured-job.ts';
 import { VIEW_SCENES, enterScene } from '../testing/scenes.ts';
-import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';
+import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from '../testing/sample-job.ts';
 import { openTerminal, type TestTerminal } from '../testing/terminal.tsx';
+import { heading, notice } from '../present/blocks.ts';
 import type { AppState } from '../state/app-state.ts';
+import { savedViewOf } from '../state/saved-view.ts';
 import { attachedJob, jobsOf, kernelsOf, raceOfAttached } from '../state/selectors.ts';
 import { COMMANDS, commandsHere, findCommands } from '../keymap/commands.ts';
 
@@ -252,6 +256,10 @@ const REACH: Record<
   faulty: { first: '7', shows: (_, after) => after.kernels.some(({ kernelId }) => kernelId === 'divergent_barrier') },
   copy: { shows: (_, after) => after.ui.overlay?.kind === 'copy' },
   'copy-line': { first: '5', shows: () => terminal.copied[0]?.fileName === 'line.txt' },
+  'lab-log': {
+    stage: () => terminal.onLabLog(() => Promise.resolve([heading('Lab log')])),
+    shows: (_, after) => after.ui.overlay?.kind === 'lab-log' && after.ui.overlay.blocks !== undefined,
+  },
   'command-log': { shows: (_, after) => after.ui.overlay?.kind === 'commands' },
   mouse: { shows: (_, after) => after.ui.mouse && terminal.written().includes('\u001b[?1000h\u001b[?1006h') },
   help: { shows: (_, after) => after.ui.overlay?.kind === 'help' },
@@ -545,6 +553,68 @@ test('if a list of view 6 is empty, its keys apply to no job; pressing 6 again s
   expect([ui().jobList, ui().pinned]).toEqual(['leaderboard', undefined]);
   await terminal.press('6');
   expect(ui().jobList).toBe('jobs');
+});
+
+describe('the lab log', () => {
+  const LEFT = SAMPLE_START_MS - 60_000;
+  const asked: number[] = [];
+  const top = (): number | undefined => {
+    const { overlay } = ui();
+    return overlay?.kind === 'lab-log' ? overlay.top : undefined;
+  };
+  beforeEach(() => {
+    asked.length = 0;
+    terminal.onLabLog((since) => {
+      asked.push(since);
+      return Promise.resolve(Array.from({ length: 100 }, (_, index) => notice(`line ${index} of the log`)));
+    });
+  });
+
+  test('is scrolled and copied over the view, and its other keys change nothing', async () => {
+    await terminal.press('2L');
+    expect(await terminal.screen()).toMatch(/\[2 Correct\][^]*Lab log[^]*line 0 of the log[^]*rows 1-34 of 100/);
+    await terminal.press('jj k');
+    expect(top()).toBe(33);
+    await terminal.press('G');
+    expect(await terminal.screen()).toContain('line 99 of the log');
+    await terminal.press('kxr3y');
+    expect([top(), ui().view]).toEqual([65, 'correct']);
+    expect(terminal.copied).toEqual([
+      { text: expect.stringContaining('line 99 of the log') as string, fileName: 'lab-log.md' },
+    ]);
+    await terminal.press('g');
+    expect(top()).toBe(0);
+    await terminal.press('q');
+    expect([top(), terminal.left()]).toEqual([undefined, false]);
+  });
+
+  test('begins when the user left, and t turns to all jobs', async () => {
+    terminal.store.dispatch({ type: 'restore', view: { ...savedViewOf(terminal.store.state), leftAt: LEFT } });
+    const jobs = terminal.store.state.jobs.map((job) => ({
+      ...job,
+      endTime: timestampFromMs(LEFT + 1),
+      state: JobState.ENDED,
+    }));
+    Object.assign(terminal.runner, {
+      listJobs: () => Promise.resolve(create(ListJobsResponseSchema, { jobs })),
+    });
+    terminal.store.dispatch({ type: 'jobs', jobs });
+    await terminal.press('L');
+    expect(await terminal.screen()).toMatch(/Lab log since \d\d:\d\d[^]*t all jobs/);
+    await terminal.press('t');
+    expect(await terminal.screen()).toMatch(/Lab log ─[^]*t since you left/);
+    await terminal.press('t');
+    expect(asked).toEqual([LEFT, 0, LEFT]);
+  });
+
+  test('that cannot be read says why', async () => {
+    terminal.onLabLog(() => Promise.reject(new Error('the runner is away')));
+    await terminal.press('L');
+    expect([top(), terminal.store.state.notice?.text]).toEqual([
+      undefined,
+      'The lab log was not read: the runner is away',
+    ]);
+  });
 });
 
 test('the key s in view 4 sorts the lines with the largest figure first and scrolls to them, and the hottest line is marked', async () => {

@@ -18,9 +18,9 @@ const MOST_ROWS = 24;
 /** Rows that the program takes at the bottom of the terminal. */
 export const inlineRows = (terminalRows: number): number => Math.max(1, Math.min(MOST_ROWS, terminalRows - 1));
 
-/** True if only the job's state is shown below the log: view 1, with no form, decision or help over it. */
+/** True if only the job's state is shown below the log: view 1, with no dialog over it. */
 export const isStatusOnly = ({ ui }: AppState): boolean =>
-  ui.view === 'run' && !['help', 'form', 'decide'].includes(ui.overlay?.kind ?? '');
+  ui.view === 'run' && !['help', 'form', 'decide', 'commands', 'lab-log'].includes(ui.overlay?.kind ?? '');
 
 /** The job whose log is in the scrollback, and how much of it. */
 export interface Printed {

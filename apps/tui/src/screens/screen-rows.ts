@@ -17,6 +17,7 @@ import {
   type PaneBand,
   type PlacedPane,
 } from './chrome/layout.ts';
+import { labLogPane } from './chrome/lab-log-pane.ts';
 import { screenOf } from './chrome/message.ts';
 import { decisionPane } from './gates/decision-pane.ts';
 import type { PaneContent, Size } from './pane/view.ts';
@@ -50,6 +51,8 @@ function overlayPane(state: AppState, overlay: Overlay | undefined, inside: Size
       return helpPane(state, overlay, inside);
     case 'commands':
       return commandLogPane(state, overlay, inside);
+    case 'lab-log':
+      return labLogPane(overlay, inside);
     case 'form':
       return formPane(overlay, inside);
     case 'decide':

@@ -1,4 +1,5 @@
 /** A runner that is still being connected to. Calls wait until the connection exists. */
+import type { Block } from '../present/blocks.ts';
 import type { ShownRunner } from '../state/app-state.ts';
 import type { RunnerPort } from './runner-port.ts';
 
@@ -12,6 +13,8 @@ export interface OpenedRunner {
   readonly revive?: (() => Promise<string | void>) | undefined;
   /** Copies a kernel to a new folder; absent in a replay. */
   readonly newKernel?: (name: string, from: string) => Promise<string>;
+  /** The lab log of the jobs since a time, in milliseconds since 1970; absent in a replay. */
+  readonly labLog?: (since: number) => Promise<readonly Block[]>;
 }
 
 /** While connecting, `signal` aborts if the user leaves, and `notify` shows messages. */

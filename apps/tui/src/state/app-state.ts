@@ -13,6 +13,7 @@ import type {
   InstructionListing,
   Job,
 } from '@flashcore/shared/contract';
+import type { Block } from '../present/blocks.ts';
 import type { ListedProblem } from '../present/sections/problem.ts';
 import type { ListedKernel } from './listed-kernel.ts';
 import type { Choice } from './decision.ts';
@@ -101,6 +102,14 @@ export type Overlay =
   | { readonly kind: 'copy' }
   /** The command log. */
   | { readonly kind: 'commands'; readonly selected: number }
+  | {
+      readonly kind: 'lab-log';
+      /** Milliseconds since 1970: only jobs since then; 0 for all. */
+      readonly since: number;
+      /** Absent while it is read. */
+      readonly blocks?: readonly Block[];
+      readonly top: number;
+    }
   | {
       readonly kind: 'watch-folder';
       readonly text: string;

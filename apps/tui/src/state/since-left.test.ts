@@ -4,7 +4,7 @@ import { JobSchema, JobState, Outcome, type Job } from '@flashcore/shared/contra
 import { expect, test } from 'vitest';
 import { initialState, type AppState } from './app-state.ts';
 import { jobViewOf } from './job-view.ts';
-import { isUnseen, jobSinceLeft, sinceLeftText, unseenLegend } from './since-left.ts';
+import { isUnseen, jobSinceLeft, labLogTimes, sinceLeftText, unseenLegend } from './since-left.ts';
 
 const LEFT = new Date(2026, 10, 30, 23, 43).getTime();
 const MINUTE = 60_000;
@@ -36,10 +36,14 @@ function away(change: Partial<AppState> = {}): AppState {
   };
 }
 
-test('on return, the message counts what ended since and names the lab log', () => {
-  expect(sinceLeftText(away())).toBe(
-    'Since 23:43: 2 passed, 1 interrupted. 6 marks them with •; in a shell the lab log: fa-tui report --template lab-log --since 2h',
-  );
+test('on return, the message counts what ended since and names the key of the lab log', () => {
+  expect(sinceLeftText(away())).toBe('Since 23:43: 2 passed, 1 interrupted. 6 marks them with •, L shows the lab log');
+});
+
+test('the lab log begins when the user left, and lists all jobs if none has ended since', () => {
+  expect(labLogTimes(away())).toEqual([LEFT, 0]);
+  expect(labLogTimes(away({ jobs: JOBS.slice(3) }))).toEqual([0]);
+  expect(labLogTimes(away({ leftAt: undefined }))).toEqual([0]);
 });
 
 test('there is no message if nothing ended since, or if it is the first visit', () => {

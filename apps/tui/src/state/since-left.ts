@@ -6,13 +6,16 @@ import { formatTimeOfDay } from '../present/numbers.ts';
 import { jobMark } from '../present/words.ts';
 import type { AppState } from './app-state.ts';
 
+const endedSince = (leftAt: number | undefined, { state, endTime }: Job): boolean =>
+  leftAt !== undefined && state === JobState.ENDED && endTime !== undefined && timestampMs(endTime) > leftAt;
+
 /** True for a job that ended after the user last left, and that has not been opened since. */
 export const isUnseen = ({ leftAt, views }: Pick<AppState, 'leftAt' | 'views'>, job: Job): boolean =>
-  leftAt !== undefined &&
-  job.state === JobState.ENDED &&
-  job.endTime !== undefined &&
-  timestampMs(job.endTime) > leftAt &&
-  entryOf(views, job.name) === undefined;
+  endedSince(leftAt, job) && entryOf(views, job.name) === undefined;
+
+/** Since when the lab log can list the jobs, in milliseconds since 1970, the usual time first; 0 for all jobs. */
+export const labLogTimes = ({ leftAt = 0, jobs }: Pick<AppState, 'leftAt' | 'jobs'>): readonly number[] =>
+  leftAt > 0 && jobs.some((job) => endedSince(leftAt, job)) ? [leftAt, 0] : [0];
 
 /** The legend of the mark of unseen jobs; empty if no listed job has it. */
 export const unseenLegend = (state: Pick<AppState, 'leftAt' | 'views'>, jobs: readonly (Job | undefined)[]): string =>
@@ -24,18 +27,12 @@ export function jobSinceLeft({ leftAt, views, jobs }: Pick<AppState, 'leftAt' | 
   return ended.find(({ outcome }) => outcome !== Outcome.PASSED) ?? ended[0];
 }
 
-/**
- * Text such as "Since 11:43: 2 passed, 1 wrong result. …", with the command for the whole report; undefined if no job
- * has ended since.
- */
-export function sinceLeftText({ leftAt, views, jobs, now }: AppState): string | undefined {
+/** Text such as "Since 11:43: 2 passed, 1 wrong result. …"; undefined if no job has ended since. */
+export function sinceLeftText({ leftAt, views, jobs }: AppState): string | undefined {
   const ended = jobs.filter((job) => isUnseen({ leftAt, views }, job));
   if (leftAt === undefined || ended.length === 0) return undefined;
   const counts = [...Map.groupBy(ended, (job) => jobMark(job).word)].map(([word, { length }]) => `${length} ${word}`);
-  // The report takes an age, and a little more than needed leaves no job out.
-  const hours = Math.ceil((now - leftAt) / 3_600_000);
-  const report = `fa-tui report --template lab-log --since ${hours}h`;
-  return `Since ${timeText(leftAt)}: ${counts.join(', ')}. 6 marks them with •; in a shell the lab log: ${report}`;
+  return `Since ${timeText(leftAt)}: ${counts.join(', ')}. 6 marks them with •, L shows the lab log`;
 }
 
 const timeText = (ms: number): string => formatTimeOfDay(ms).slice(0, 5);

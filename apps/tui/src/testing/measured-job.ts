@@ -37,12 +37,13 @@ const jobIn = (file: string): GetJobResponse =>
 
 export const measuredEvents = (name: MeasuredName): JobEvent[] => storedEvents(measuredJob(name));
 
-/**
- * The events of a job that an H200 ran with a champion (lab/results/h200-decide-2026-11-22): "faster", "slower",
- * "itself" …
- */
+/** A job that an H200 ran with a champion (lab/results/h200-decide-2026-11-22): "faster", "slower", "itself" … */
+export const decidedJob = (name: string): GetJobResponse =>
+  jobIn(`${measuredFolder('h200-decide-2026-11-22')}/decide.${name}.json`);
+
+/** The events of such a job. */
 export function decidedEvents(name: string): JobEvent[] {
-  const job = jobIn(`${measuredFolder('h200-decide-2026-11-22')}/decide.${name}.json`);
+  const job = decidedJob(name);
   const { result } = job;
   // The job was measured before ranked runs existed. These are the fields that a ranked run has today.
   if (result?.acceptability?.possible) {

@@ -16,6 +16,8 @@ import {
   type JobEvent,
   type ProfileResult,
 } from '@flashcore/shared/contract';
+import { labLog } from '../handover/lab-log.ts';
+import type { Block } from '../present/blocks.ts';
 import { readListing } from '../session/session.ts';
 import { samplesOf } from '../state/pinned.ts';
 import { shownVariant } from '../state/selectors.ts';
@@ -25,6 +27,7 @@ import { LISTED_PROBLEMS, decodeEvents } from './decode-job.ts';
 import { LEADERBOARD_PLACE, fakeRunner } from './fake-runner.ts';
 import {
   decidedEvents,
+  decidedJob,
   measuredArtifact,
   measuredEvents,
   measuredJob,
@@ -97,6 +100,11 @@ export const VIEW_SCENES: Record<string, Scene> = {
   'form-plan': { keys: '7jjj\rj', events: sampleEvents },
   form: { keys: '7jjj\rjjjj1x1x64x32', events: sampleEvents },
   help: { keys: '?', events: sampleEvents },
+  'lab-log': {
+    keys: 'Ljj',
+    events: sampleEvents,
+    stage: ({ onLabLog }) => onLabLog(() => Promise.resolve(measuredLabLog())),
+  },
   'command-log': { keys: '@k', events: sampleEvents, stage: stageCommands },
 };
 
@@ -188,6 +196,10 @@ function stageNote(store: TestTerminal['store'], job: string, note: string): voi
 function stageProblems({ store }: TestTerminal): void {
   store.dispatch({ type: 'problems', problems: LISTED_PROBLEMS });
 }
+
+/** A night with a champion, a build that changes nothing, and one that is slower. */
+const measuredLabLog = (): readonly Block[] =>
+  labLog({ jobs: ['faster', 'itself', 'slower'].map(decidedJob), decisions: [], remarks: [] }).blocks;
 
 function stageCommands({ store }: TestTerminal): void {
   const run = 'fa-tui run ./my_attn --set BLOCK_Q=64 --shape 1x4x128x64 --seeds 1 --samples 10 --max-registers 128';

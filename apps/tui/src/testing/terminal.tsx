@@ -38,6 +38,8 @@ export interface TestTerminal {
   readonly written: () => string;
   /** Sets the effect of the prompt that N opens. */
   readonly onNewKernel: (make: NonNullable<AppContext['newKernel']>) => void;
+  /** Sets the lab log that L shows. */
+  readonly onLabLog: (make: NonNullable<AppContext['labLog']>) => void;
   readonly close: () => void;
 }
 
@@ -115,7 +117,9 @@ export function openTerminal({
     }),
     kernelsDirectory: KERNELS,
     newKernel: (...asked) => makeKernel(...asked),
+    labLog: (since) => makeLabLog(since),
   };
+  let makeLabLog: NonNullable<AppContext['labLog']> = () => Promise.reject(new Error('no test expects a lab log'));
   let makeKernel: NonNullable<AppContext['newKernel']> = () =>
     Promise.reject(new Error('no test expects a new kernel'));
   const ink = render(<App context={context} theme={theme} />, {
@@ -147,6 +151,7 @@ export function openTerminal({
     },
     styles: () => styleRows(terminal),
     onNewKernel: (make) => void (makeKernel = make),
+    onLabLog: (make) => void (makeLabLog = make),
     press: async (keys) => {
       (stdin as unknown as PassThrough).write(keys);
       await settle(terminal, store, written);

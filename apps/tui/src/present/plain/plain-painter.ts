@@ -2,7 +2,7 @@
 import type { CodeFrame } from '@flashcore/shared/contract';
 import type { Block, Code, Fact, FindingBlock, Heading, Notice, Plot, TableBlock } from '../blocks.ts';
 import { codeFrameRows, codeRows, layTable, plotRows, verbatimRows } from '../cells/cells-painter.ts';
-import { sanitize, wrapWords } from '../cells/cell-text.ts';
+import { cellWidth, sanitize, wrapWords } from '../cells/cell-text.ts';
 import { rowText, run, type Row } from '../cells/row.ts';
 import type { Role } from '../roles.ts';
 import { paintLine, type ReportFormat } from './report-format.ts';
@@ -30,7 +30,8 @@ export function plainLine(row: Row, format: ReportFormat): string {
   );
 }
 
-function plainRows(blocks: readonly Block[], format: ReportFormat): Row[] {
+/** The report as rows that are not sanitized yet. */
+export function plainRows(blocks: readonly Block[], format: ReportFormat): Row[] {
   return blocks.flatMap((block, index) =>
     block.kind === 'heading' && index > 0 ? [[], ...rowsOf(block, format)] : rowsOf(block, format),
   );
@@ -96,6 +97,7 @@ function factsRows(facts: readonly Fact[], { format, indent }: Place): Row[] {
 }
 
 function tableRows(block: TableBlock, format: ReportFormat): Row[] {
+  if (format.uncut !== true && isTooWide(block, format.width - INDENT)) return listedRows(block, format);
   const laid = layTable(block, format.uncut ? Infinity : format.width - INDENT);
   const indented = (row: Row | undefined): Row => [run(' '.repeat(INDENT)), ...(row ?? [])];
   return [
@@ -106,6 +108,29 @@ function tableRows(block: TableBlock, format: ReportFormat): Row[] {
     ]),
   ];
 }
+
+/** True for a table that does not fit and has no column that may be shortened or dropped. */
+const isTooWide = ({ columns, rows }: TableBlock, width: number): boolean =>
+  columns.every(({ shrinkTo, drop }) => shrinkTo === undefined && drop === undefined) &&
+  columns.reduce(
+    (sum, { title }, index) =>
+      sum + 2 + Math.max(cellWidth(title), ...rows.map(({ cells }) => cellWidth(cells[index]?.text ?? ''))),
+    -2,
+  ) > width;
+
+/** Each row as labelled values, with an empty line between rows. */
+const listedRows = ({ columns, rows }: TableBlock, format: ReportFormat): Row[] =>
+  rows.flatMap(({ cells, note }, index): Row[] => [
+    ...(index === 0 ? [] : [[]]),
+    ...factsRows(
+      columns.flatMap(({ title }, column) => {
+        const { text, role } = cells[column] ?? { text: '' };
+        return text === '' ? [] : [{ label: title, value: text, role }];
+      }),
+      { format, indent: INDENT },
+    ),
+    ...(note === undefined ? [] : paragraph(note.text, { format, indent: 2 * INDENT, role: note.role ?? 'dim' })),
+  ]);
 
 function noticeRows({ text, role, mark }: Notice, format: ReportFormat): Row[] {
   if (mark === undefined) return paragraph(text, { format, indent: INDENT, role });

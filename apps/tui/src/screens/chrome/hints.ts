@@ -6,6 +6,7 @@ import { commandsOf, isUsable } from '../../keymap/commands.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { isTyped } from '../../state/form-field.ts';
 import { FAILURES_WORD, filteredList } from '../../state/selectors.ts';
+import { labLogTimes } from '../../state/since-left.ts';
 import { messageRows } from './message.ts';
 
 /** Messages, and the row of hints. */
@@ -22,6 +23,7 @@ function hintsRow(state: AppState, width: number): Row {
     form: formHint(state),
     decide: 'type a note  ← → accept, reject, undo  ↑ ↓ scroll  Enter decides  Esc closes',
     commands: '↑ ↓ move  y copy  Esc close',
+    'lab-log': `↑ ↓ move  g G ends  y copy  ${labLogChoice(state)}Esc close`,
     copy: 't text  m Markdown  j JSON  s SVG picture  Esc cancel',
     'list-filter': `Enter keep  ctrl+u clear  Esc show all${filteredList(state) === 'kernels' ? '' : `  "${FAILURES_WORD}" shows only those`}`,
     'new-kernel': 'Enter makes the folder, here or at a path  ctrl+u clear  Esc cancel',
@@ -55,6 +57,12 @@ function hintsRow(state: AppState, width: number): Row {
     [run(' '), ...fitParts([{ rank: 0, forms: [[run('1-8', 'key'), run(' views', 'dim')]] }, ...parts], width - 2)],
     width,
   );
+}
+
+function labLogChoice(state: AppState): string {
+  const { overlay } = state.ui;
+  if (overlay?.kind !== 'lab-log' || labLogTimes(state).length < 2) return '';
+  return `t ${overlay.since === 0 ? 'since you left' : 'all jobs'}  `;
 }
 
 /** The keys of the field with the cursor: a text is typed, the other fields have a choice of values. */
