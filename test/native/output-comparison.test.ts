@@ -40,6 +40,7 @@ test('compareOutput() tells NaN, Inf, unwritten and wrong elements apart', () =>
     places: result.firstMismatches.map(({ batch, head, row, column }) => [batch, head, row, column]),
     map: [result.errorMap.rows, result.errorMap.columns, result.errorMap.blockRows, result.errorMap.blockColumns],
     nanBlocks: result.errorMap.maxAbsError.flatMap((value, index) => (Number.isNaN(value) ? [index] : [])),
+    outside: result.errorMap.outside.flatMap((count, index) => (count > 0n ? [[index, count]] : [])),
   }).toEqual({
     counts: [4, 1, 1, 1],
     worst: { batch: 0, head: 1, row: 3, column: 7, got: 5, want: 1 + 63 / 64 },
@@ -52,6 +53,12 @@ test('compareOutput() tells NaN, Inf, unwritten and wrong elements apart', () =>
     ],
     map: [4, 8, 1, 1],
     nanBlocks: [3, 9, 20],
+    outside: [
+      [3, 1n],
+      [9, 1n],
+      [20, 1n],
+      [31, 1n],
+    ],
   });
 });
 
@@ -229,6 +236,7 @@ function oneByOne(
   const [rows, columns] = [Math.ceil(S / blockRows), Math.ceil(D / blockColumns)];
   const map = Array.from({ length: rows * columns }, () => ({ error: -1, index: 0 }));
   const heads = new Float32Array(B * H * rows * columns);
+  const outside = map.map(() => 0n);
   const first: number[] = [];
   let [maxAbsError, maxRelError, worst] = [0, 0, -1];
   for (const [index, wanted] of want.entries()) {
@@ -238,15 +246,16 @@ function oneByOne(
     const finite = Number.isFinite(error);
     const head = Math.floor(index / (D * S));
     const sums = groups[Math.floor(head / headsOfGroup)]!;
-    if (Number.isFinite(wanted)) sums.want += wanted * wanted;
-    if (!finite || error > limitAt(index)) {
-      counts.mismatches += 1;
-      first.push(index);
-      if (dtype === 'int8' && finite && got[index] === poison) counts.unwrittenCount += 1;
-    }
     const row = Math.floor(index / D) % S;
     const block = Math.floor(row / blockRows) * columns + Math.floor((index % D) / blockColumns);
     const place = map[block]!;
+    if (Number.isFinite(wanted)) sums.want += wanted * wanted;
+    if (!finite || error > limitAt(index)) {
+      counts.mismatches += 1;
+      outside[block]! += 1n;
+      first.push(index);
+      if (dtype === 'int8' && finite && got[index] === poison) counts.unwrittenCount += 1;
+    }
     if (!finite) {
       if (got[index] === poison) counts.unwrittenCount += 1;
       else if (!Number.isFinite(value)) counts[Number.isNaN(value) ? 'nanCount' : 'infCount'] += 1;
@@ -312,6 +321,7 @@ function oneByOne(
       worstWant: map.map(({ index }) => want[index]!),
       headMaxAbsError: B * H <= 64 ? Array.from(heads) : [],
       outputDims: [B, H, S, D].map(BigInt),
+      outside: first.length === 0 ? [] : outside,
     },
     normRatio: total('want') === 0 ? 1 : Math.sqrt(total('got') / total('want')),
   } satisfies Comparison;

@@ -78,6 +78,7 @@ export function compareOutput(
     listed: MAX_LISTED,
     headMaps: heads <= MOST_HEADS,
   });
+  const grid = { blockRows, blockColumns, columns, blocks: rows * columns };
   const { worstIndex, gotSquares, wantSquares, ...counted } = figures;
   const valueAt = valueReader(got, dtype);
   const elementAt = (index: number): Plain<ElementError> => placed(dims, index, valueAt(index), want[index]!);
@@ -92,13 +93,14 @@ export function compareOutput(
     // A finite value where an infinity is expected: the error and the limit are both infinite.
     return !(error < Infinity && error <= limitAt(index));
   };
+  const outside = counted.mismatches === 0 ? undefined : outsideOf(extent, grid, isOutside);
   return {
     ...counted,
     elements: got.length,
     ...(worst && { worst }),
     worstOfLimit: worst ? shareOf(worst, worstIndex) : 0,
     firstMismatches: Array.from(first, elementAt),
-    mismatchPlaces: counted.mismatches === 0 ? undefined : mismatchPlaces(extent, isOutside),
+    mismatchPlaces: outside?.places,
     errorMap: {
       rows,
       columns,
@@ -110,6 +112,7 @@ export function compareOutput(
       worstWant: Array.from(mapIndex, (index) => want[index]!),
       headMaxAbsError: Array.from(headMap),
       outputDims: dims.map(BigInt),
+      outside: Array.from(outside?.inBlocks ?? [], BigInt),
     },
     normRatio: wantSquares === 0 ? 1 : Math.sqrt(gotSquares / wantSquares),
   };
@@ -126,23 +129,41 @@ interface MatrixExtent {
   columns: number;
 }
 
-/**
- * The rows and columns with elements outside the tolerance. Undefined for an output that is too large; a list with more
- * than MOST_PLACES indices is empty.
- */
-function mismatchPlaces(
+/** The blocks of the error map. */
+interface BlockGrid {
+  blockRows: number;
+  blockColumns: number;
+  /** Blocks next to each other. */
+  columns: number;
+  blocks: number;
+}
+
+/** Where an output is outside the tolerance. */
+interface Outside {
+  /** A list with more than MOST_PLACES indices is empty. */
+  places: MismatchPlaces;
+  /** The number of such elements in each block, over all heads. */
+  inBlocks: Float64Array;
+}
+
+/** The rows, columns and blocks with elements outside the tolerance; undefined for an output that is too large. */
+function outsideOf(
   { heads, rows, columns }: MatrixExtent,
+  { blockRows, blockColumns, columns: blocksInRow, blocks }: BlockGrid,
   isOutside: (index: number) => boolean,
-): MismatchPlaces | undefined {
+): Outside | undefined {
   const elements = heads * rows * columns;
   if (elements > MOST_LOOKED_AT) return undefined;
-  const [inRows, inColumns] = [new Uint8Array(rows), new Uint8Array(columns)];
+  const [inRows, inColumns, inBlocks] = [new Uint8Array(rows), new Uint8Array(columns), new Float64Array(blocks)];
   for (let index = 0; index < elements; index += 1) {
     if (!isOutside(index)) continue;
-    inRows[Math.floor(index / columns) % rows] = 1;
-    inColumns[index % columns] = 1;
+    const [row, column] = [Math.floor(index / columns) % rows, index % columns];
+    inRows[row] = 1;
+    inColumns[column] = 1;
+    inBlocks[Math.floor(row / blockRows) * blocksInRow + Math.floor(column / blockColumns)]! += 1;
   }
-  return { rows: markedIn(inRows), columns: markedIn(inColumns), ofRows: rows, ofColumns: columns };
+  const places = { rows: markedIn(inRows), columns: markedIn(inColumns), ofRows: rows, ofColumns: columns };
+  return { places, inBlocks };
 }
 
 /** The marked indices; empty if there are too many to send. */

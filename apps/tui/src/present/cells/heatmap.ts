@@ -21,6 +21,8 @@ interface HeatMapData {
   readonly values: ArrayLike<number>;
   /** Whether a block has an element beyond the tolerance; absent if that is not known. */
   readonly beyond?: readonly boolean[] | undefined;
+  /** Number of elements beyond the tolerance in each block; empty if that is not known. */
+  readonly outside?: ArrayLike<bigint | number> | undefined;
 }
 
 /** Text before the indices of rows and columns: "s" and "d" if the output is like attention's, otherwise empty. */
@@ -45,6 +47,10 @@ interface MarkWords {
   worst: string;
   nan: string;
   beyond: string;
+  /** The digits. */
+  shares: string;
+  /** The mark of cells with a higher share than the digits have. */
+  all: string;
 }
 
 interface HeatMapOptions {
@@ -60,8 +66,9 @@ interface HeatMapOptions {
  * Heat map in exactly `height` rows of at most `width` cells: a header with the first and last column, rows of blocks
  * with their first row, and a legend. Blocks that do not fit are merged and show their largest error. The scale is
  * logarithmic, from the least error (at most three decades, at least a factor of 4) to the largest. "N" is NaN, "X" the
- * block of `worst`, "!" begins a cell with an element beyond the tolerance; brackets mark the block under the cursor.
- * `worst` and `cursor` are elements.
+ * block of `worst`, "!" begins a cell with an element beyond the tolerance, or, if their number is known, a digit a cell
+ * with up to so many tenths of its elements beyond it; brackets mark the block under the cursor. `worst` and `cursor`
+ * are elements.
  */
 export function heatMap(
   data: HeatMapData,
@@ -81,7 +88,7 @@ export function heatMap(
       heatCell(merged.values[row * merged.columns + column] ?? 0, {
         scale,
         cells: cellsPerColumn,
-        beyond: merged.beyond?.[row * merged.columns + column] ?? false,
+        beyond: beyondMark(merged, row, column),
         worst: isAt(worst, row, column),
         cursor: isAt(cursor, row, column),
       }),
@@ -96,14 +103,19 @@ export function heatMap(
     mapCells > lastColumn.length + 3
       ? `${firstColumn}${lastColumn.padStart(mapCells - firstColumn.length)}`
       : firstColumn;
-  const hasBeyond = body.some((row) => row.slice(1).some(({ text }) => text.startsWith('!')));
+  const begins = (mark: RegExp): boolean => body.some((row) => row.slice(1).some(({ text }) => mark.test(text)));
+  const hasShares = begins(/^[1-9]/);
   const marksIn = (words: MarkWords): string[] => [
     ...(hasMark(body, 'X') ? [`X ${words.worst}`] : []),
     ...(hasMark(body, 'N') ? [`N ${words.nan}`] : []),
-    ...(hasBeyond ? [`! ${words.beyond}`] : []),
+    ...(hasShares ? [`1-9 ${words.shares}`] : []),
+    ...(begins(/^!/) ? [`! ${hasShares ? words.all : words.beyond}`] : []),
   ];
-  const marks = marksIn({ worst: worstWords, nan: 'NaN or Inf', beyond: 'beyond the tolerance' });
-  const short = marksIn({ worst: 'worst', nan: 'NaN', beyond: 'too far' });
+  const marks = marksIn({
+    ...{ worst: worstWords, nan: 'NaN or Inf', beyond: 'beyond the tolerance' },
+    ...{ shares: 'tenths beyond the tolerance', all: 'more' },
+  });
+  const short = marksIn({ worst: 'worst', nan: 'NaN', beyond: 'too far', shares: 'tenths wrong', all: 'more' });
   // If no element is finite, the scale has no range.
   const range = scale.largest > 0 ? [`<= ${formatError(scale.least)} to ${formatError(scale.largest)}`] : [];
   const log = range.map((text) => `${text} (log)`);
@@ -162,7 +174,8 @@ export function heatLevel(value: number, { least, largest }: HeatScale): number 
 interface HeatCellLook {
   scale: HeatScale;
   cells: number;
-  beyond: boolean;
+  /** The mark of a cell with an element beyond the tolerance; empty if there is none. */
+  beyond: string;
   worst: boolean;
   cursor: boolean;
 }
@@ -185,11 +198,42 @@ function heatCell(value: number, { scale, cells, beyond, worst, cursor }: HeatCe
   if (Number.isNaN(value)) return [{ text: padCells('N', cells, 'center'), role: 'bad' }];
   if (mark !== undefined) return [{ text: padCells(mark, cells, 'center'), heat: level }];
   // In a single cell the mark would hide the level.
-  if (!beyond || cells === 1) return [{ text: ink.repeat(cells), heat: level, isInk: true }];
+  if (beyond === '' || cells === 1) return [{ text: ink.repeat(cells), heat: level, isInk: true }];
   return [
-    { text: '!', heat: level },
+    { text: beyond, heat: level },
     { text: ink.repeat(cells - 1), heat: level, isInk: true },
   ];
+}
+
+/** "1" for a cell with up to a tenth of its elements beyond the tolerance, "9" for nine tenths, "!" for more. */
+function beyondMark(
+  { beyond, outside, blockRows, blockColumns, columns, outputDims = [] }: HeatMapData,
+  row: number,
+  column: number,
+): string {
+  const cell = row * columns + column;
+  if (!beyond?.[cell]) return '';
+  const count = Number(outside?.[cell] ?? 0);
+  if (count === 0) return '!';
+  const tenths = Math.ceil((10 * count) / elementsIn({ row, column, blockRows, blockColumns, outputDims }));
+  return tenths > 9 ? '!' : String(tenths);
+}
+
+interface BlockPlace extends Pick<HeatMapData, 'blockRows' | 'blockColumns'> {
+  readonly row: number;
+  readonly column: number;
+  readonly outputDims: NonNullable<HeatMapData['outputDims']>;
+}
+
+/** Number of elements of the output in a block, over all batches and heads. The last blocks may have fewer. */
+export function elementsIn({ row, column, blockRows, blockColumns, outputDims }: BlockPlace): number {
+  const [columns = Infinity, rows = Infinity, ...heads] = outputDims.map(Number).toReversed();
+  const extent = (place: number, size: number, limit: number): number => Math.min(size, limit - place * size);
+  return (
+    extent(row, blockRows, rows) *
+    extent(column, blockColumns, columns) *
+    heads.reduce((product, size) => product * size, 1)
+  );
 }
 
 function markOf(value: number, worst: boolean): string | undefined {
@@ -208,6 +252,7 @@ function merge(
   const [rows, columns] = [Math.ceil(data.rows / rowsPerCell), Math.ceil(data.columns / columnsPerCell)];
   const values = new Array<number>(rows * columns).fill(0);
   const beyond = data.beyond && new Array<boolean>(rows * columns).fill(false);
+  const outside = data.outside?.length ? new Array<number>(rows * columns).fill(0) : undefined;
   for (let row = 0; row < data.rows; row++) {
     for (let column = 0; column < data.columns; column++) {
       const cell = Math.floor(row / rowsPerCell) * columns + Math.floor(column / columnsPerCell);
@@ -215,6 +260,7 @@ function merge(
       // `Math.max` keeps NaN, so a cell with a NaN is NaN.
       values[cell] = Math.max(values[cell] ?? 0, value);
       if (beyond && data.beyond?.[row * data.columns + column]) beyond[cell] = true;
+      if (outside) outside[cell] = (outside[cell] ?? 0) + Number(data.outside?.[row * data.columns + column] ?? 0);
     }
   }
   return {
@@ -224,6 +270,8 @@ function merge(
     blockColumns: data.blockColumns * columnsPerCell,
     values,
     beyond,
+    outside,
+    ...(data.outputDims && { outputDims: data.outputDims }),
   };
 }
 

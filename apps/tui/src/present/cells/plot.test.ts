@@ -76,6 +76,28 @@ test('the legend of a heat map explains every mark in it, over several rows or i
   expect(legend(44, 4)).toEqual(['X worst, N NaN, ! too far']);
 });
 
+test('a cell with few elements beyond the tolerance has their share in tenths, and one with more than nine tenths "!"', () => {
+  const blocks = { rows: 2, columns: 4, blockRows: 32, blockColumns: 16, outputDims: [1, 2, 48, 64] };
+  // Two heads with 32 or 16 rows of 16 columns: one wrong row is 3 % or 6 % of the block.
+  const outside = [32, 103, 0, 1024, 32, 512, 400, 0];
+  const map = { ...blocks, values: outside.map(Number), beyond: outside.map((count) => count > 0), outside };
+  const drawn = (height: number): string[] =>
+    lines(heatMap(map, { width: 30, height })).map((line) =>
+      line
+        .slice(6)
+        .replaceAll(/[ .:\-=+*#%@]+/g, ' ')
+        .trim(),
+    );
+  expect(drawn(7).slice(1, 3)).toEqual(['1 2 !', '1 ! 8']);
+  // Merged cells add their elements: 64 of 1,536.
+  expect(drawn(3).slice(1, 2)).toEqual(['1 5 3 7']);
+  expect(
+    lines(heatMap(map, { width: 60, height: 7 }))
+      .slice(3)
+      .join(' '),
+  ).toContain('1-9 tenths beyond the tolerance, ! more');
+});
+
 test('a heat map of an output without four dimensions has indices without letters', () => {
   const values = [0, 1e-4, 1e-3, 1e-2, 0, 0, 0.5, 1];
   const map = { rows: 2, columns: 4, blockRows: 16, blockColumns: 16, outputDims: [32, 64], values };

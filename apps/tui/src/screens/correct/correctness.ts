@@ -36,6 +36,7 @@ import { blocksInCell } from '../../present/cells/heatmap.ts';
 
 const HEAT_CELLS = 54;
 const SIDE_BY_SIDE = 92;
+const LEAST_BESIDE = 60;
 
 type Line = { kind: 'done'; result: CaseResult } | { kind: 'running'; progress: VerifyProgress };
 
@@ -144,16 +145,23 @@ function caseDetail(result: CaseResult, options: DetailOptions): Row[] {
   return [...pageOf(facts(width), { height: height - size.height, page: ui.detail }), ...drawn];
 }
 
-const isBeside = ({ width, height }: Size): boolean => width >= SIDE_BY_SIDE || height < 14;
-
 // Rows for the facts about the cell under the cursor, or for the hint that Enter shows the cursor.
 const CURSOR_ROWS = 5;
+
+type DetailSize = Size & { readonly ui: Pick<UiState, 'mapCursor'> };
+
+/**
+ * Whether the facts are beside the map. While the cursor is in the map they are, so that the map gets the whole height
+ * and never has coarser cells than before.
+ */
+const isBeside = ({ ui, width, height }: DetailSize): boolean =>
+  width >= SIDE_BY_SIDE || height < 14 || (ui.mapCursor !== undefined && width >= LEAST_BESIDE);
 
 /**
  * The map's share of the details. The facts are beside the map if there is room, else above it, where they take half of
  * the height at most.
  */
-function mapSize(detail: Size, result: CaseResult, variant: VariantView): Size {
+function mapSize(detail: DetailSize, result: CaseResult, variant: VariantView): Size {
   if (isBeside(detail)) return { width: Math.min(HEAT_CELLS, Math.floor(detail.width * 0.45)), height: detail.height };
   const facts = Math.min(Math.floor(detail.height / 2), caseRows(result, variant, detail.width).length + CURSOR_ROWS);
   return { width: detail.width, height: detail.height - facts };
@@ -165,7 +173,8 @@ export function cellOfMap(state: AppState, { result, map }: SelectedMap, size: S
   if (variant === undefined) return { rows: 1, columns: 1 };
   const lines = linesOf(variant);
   const listHeight = listRows(lines.length, { height: size.height, isInMap: state.ui.mapCursor !== undefined });
-  const { width, height } = mapSize({ width: size.width, height: size.height - listHeight - 1 }, result, variant);
+  const detail = { ui: state.ui, width: size.width, height: size.height - listHeight - 1 };
+  const { width, height } = mapSize(detail, result, variant);
   return blocksInCell(map, { width, height: height - mapHeadRows(map) });
 }
 

@@ -2,7 +2,22 @@ import { create } from '@bufbuild/protobuf';
 import { CaseResultSchema, ToleranceSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { rowText } from '../../present/cells/row.ts';
-import { errorsOf, headCount, movedCursor, nextHead, worstBlock } from '../../state/error-map.ts';
+import { insideOf } from '../../present/cells/frame.ts';
+import { reduce } from '../../state/app-reducer.ts';
+import { initialState, type AppState } from '../../state/app-state.ts';
+import {
+  errorsOf,
+  headCount,
+  movedCursor,
+  nextHead,
+  selectedMap,
+  worstBlock,
+  type CellBlocks,
+} from '../../state/error-map.ts';
+import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from '../../testing/sample-job.ts';
+import { focusedPane } from '../chrome/layout.ts';
+import { screenOf } from '../chrome/message.ts';
+import { cellOfMap } from './correctness.ts';
 import { cursorFacts, errorMapRows } from './error-map-rows.ts';
 
 const shape = { batch: 2, heads: 3, sequenceLength: 64, headDim: 32, causal: false };
@@ -45,6 +60,47 @@ test('the cursor shows its block, element, both values with their difference, an
     'b1 h2 s37 d13: got -4.0703, want -4.0723 (off by 2.00e-3)',
     'row 5 of tile 1 (s32..63) of tiles 0..1, fragment m16n8 (0, 1)',
   ]);
+});
+
+test.each([
+  [80, 24],
+  [100, 30],
+  [120, 34],
+  [120, 36],
+  [120, 40],
+  [200, 60],
+])('entering the map at %dx%d makes its cells finer or leaves them as they are', (columns, rows) => {
+  const events = sampleEvents();
+  const runner = { label: '', embedded: true };
+  const started = reduce(initialState({ runner, columns, rows, now: SAMPLE_START_MS }), {
+    type: 'attach',
+    job: SAMPLE_JOB,
+  });
+  const before = reduce(
+    events.reduce((state, event) => reduce(state, { type: 'job-event', event }), started),
+    { type: 'show', view: 'correct' },
+  );
+  const after = reduce(before, { type: 'map-cursor', cursor: { row: 0, column: 0 } });
+  const cellIn = (state: AppState): CellBlocks =>
+    cellOfMap(state, selectedMap(state)!, insideOf(focusedPane(screenOf(state))));
+  expect(cellIn(after).rows).toBeLessThanOrEqual(cellIn(before).rows);
+  expect(cellIn(after).columns).toBeLessThanOrEqual(cellIn(before).columns);
+});
+
+test('the cursor counts the elements outside the tolerance in its cell, over all heads', () => {
+  const counted = create(CaseResultSchema, {
+    ...result,
+    errorMap: { ...map, outputDims: [2n, 3n, 56n, 32n], outside: filled(0n, 9, 40n) },
+  });
+  // Six heads; the last block of rows has 8 of 16.
+  const tall = { cell: { rows: 2, columns: 1 }, cursor: { row: 2, column: 1 } };
+  const [first] = cursorFacts(counted, counted.errorMap!, {
+    ...tall,
+    width: 120,
+    tolerance: undefined,
+    fragments: false,
+  });
+  expect(rowText(first!)).toBe('▸ s32..55 d8..15  largest error 2.00e-3  40 of 1,152 elements beyond the tolerance');
 });
 
 test('elements outside the tolerance are marked, and those inside are not', () => {

@@ -3,8 +3,8 @@
  */
 import type { CaseResult, ElementError, ErrorMap, Tolerance } from '@flashcore/shared/contract';
 import { valuesOf } from '@flashcore/shared/kernels';
-import { formatError } from '../../present/numbers.ts';
-import { heatMap, indexLetters, type Place } from '../../present/cells/heatmap.ts';
+import { formatCount, formatError } from '../../present/numbers.ts';
+import { elementsIn, heatMap, indexLetters, type Place } from '../../present/cells/heatmap.ts';
 import { flowRows, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import { type MapCursor, errorsOf, headCount, type CellBlocks } from '../../state/error-map.ts';
 import type { Size } from '../pane/view.ts';
@@ -31,6 +31,7 @@ export function errorMapRows(
         ...map,
         isNamed: result.output !== '',
         values: errorsOf(map, head),
+        outside: head === undefined ? map.outside : [],
         ...(head === undefined && { beyond: beyondIn(map, tolerance) }),
       },
       {
@@ -44,11 +45,16 @@ export function errorMapRows(
   ];
 }
 
-/** Whether each block's worst element is beyond the tolerance; undefined if that is not known. */
-const beyondIn = ({ worstGot, worstWant }: ErrorMap, tolerance: Tolerance | undefined): boolean[] | undefined =>
-  tolerance?.absolute === undefined || worstGot.length === 0
+/**
+ * Whether each block has an element beyond the tolerance; undefined if that is not known. Results of older runners only
+ * have each block's worst element.
+ */
+function beyondIn({ outside, worstGot, worstWant }: ErrorMap, tolerance: Tolerance | undefined): boolean[] | undefined {
+  if (outside.length > 0) return outside.map((count) => count > 0n);
+  return tolerance?.absolute === undefined || worstGot.length === 0
     ? undefined
     : worstGot.map((got, block) => isOutside({ got, want: worstWant[block] ?? NaN }, tolerance));
+}
 
 /** Shows which heads the map covers, if the map can be shown for one head. */
 function headRow({ shape }: CaseResult, map: ErrorMap, head: number | undefined): Row[] {
@@ -108,6 +114,7 @@ export function cursorFacts(
             Number.isNaN(largest) ? 'bad' : undefined,
           ),
         ],
+        ...(head === undefined ? outsideWords(map, { cursor, cell }) : []),
       ],
       width,
     ),
@@ -132,6 +139,19 @@ export function cursorFacts(
   ];
 }
 
+/** Text such as "128 of 4,096 elements beyond the tolerance"; nothing if no element is, or if the number is not known. */
+function outsideWords(map: ErrorMap, { cursor, cell }: Omit<CellView, 'head'>): Row[] {
+  const blocks = blocksIn(map, { cursor, cell });
+  const outside = blocks.reduce((sum, block) => sum + Number(map.outside[block] ?? 0), 0);
+  const elements = blocks.reduce(
+    (sum, block) => sum + elementsIn({ ...map, row: Math.floor(block / map.columns), column: block % map.columns }),
+    0,
+  );
+  return outside === 0 || !Number.isFinite(elements)
+    ? []
+    : [[run(`${formatCount(outside)} of ${formatCount(elements)} elements beyond the tolerance`, 'bad')]];
+}
+
 interface CellView {
   cursor: MapCursor;
   cell: CellBlocks;
@@ -141,17 +161,19 @@ interface CellView {
 /** Index of the block with the largest error in the cell; a block with a non-finite element comes before all others. */
 function worstBlockIn(map: ErrorMap, { cursor, cell, head }: CellView): number {
   const errors = errorsOf(map, head);
-  const [lastRow, lastColumn] = [
-    Math.min(map.rows, cursor.row + cell.rows),
-    Math.min(map.columns, cursor.column + cell.columns),
-  ];
-  let worst = cursor.row * map.columns + cursor.column;
-  for (let row = cursor.row; row < lastRow; row++)
-    for (let column = cursor.column; column < lastColumn; column++) {
-      const block = row * map.columns + column;
-      if (badnessOf(errors[block]) > badnessOf(errors[worst])) worst = block;
-    }
-  return worst;
+  return blocksIn(map, { cursor, cell }).reduce((worst, block) =>
+    badnessOf(errors[block]) > badnessOf(errors[worst]) ? block : worst,
+  );
+}
+
+/** Indices of the blocks in the cell under the cursor. */
+function blocksIn(map: ErrorMap, { cursor, cell }: Omit<CellView, 'head'>): number[] {
+  const rows = Math.min(cell.rows, map.rows - cursor.row);
+  const columns = Math.min(cell.columns, map.columns - cursor.column);
+  return Array.from(
+    { length: rows * columns },
+    (_, index) => (cursor.row + Math.floor(index / columns)) * map.columns + cursor.column + (index % columns),
+  );
 }
 
 const badnessOf = (error = 0): number => (Number.isNaN(error) ? Infinity : error);

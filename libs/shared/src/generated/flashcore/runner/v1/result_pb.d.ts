@@ -2398,6 +2398,14 @@ export declare type ErrorMap = Message<"flashcore.runner.v1.ErrorMap"> & {
    * @generated from field: repeated int64 output_dims = 11;
    */
   outputDims: bigint[];
+
+  /**
+   * [rows, columns]: elements of each block that are outside the tolerance, over all batches and heads. Empty where none
+   * is, for an output of more than 2^26 elements, and in older records.
+   *
+   * @generated from field: repeated int64 outside = 12;
+   */
+  outside: bigint[];
 };
 
 /**
