@@ -65,10 +65,10 @@ interface HeatMapOptions {
 /**
  * Heat map in exactly `height` rows of at most `width` cells: a header with the first and last column, rows of blocks
  * with their first row, and a legend. Blocks that do not fit are merged and show their largest error. The scale is
- * logarithmic, from the least error (at most three decades, at least a factor of 4) to the largest. "N" is NaN, "X" the
- * block of `worst`, "!" begins a cell with an element beyond the tolerance, or, if their number is known, a digit a cell
- * with up to so many tenths of its elements beyond it; brackets mark the block under the cursor. `worst` and `cursor`
- * are elements.
+ * logarithmic, from the least error (at most three decades, at least a factor of 4) to the largest. "N" is NaN, and "X"
+ * the block of `worst`. A cell with elements beyond the tolerance begins with "!" or, if their number is known, with a
+ * digit: the tenths of its elements, rounded up. Brackets mark the block under the cursor. `worst` and `cursor` are
+ * elements.
  */
 export function heatMap(
   data: HeatMapData,

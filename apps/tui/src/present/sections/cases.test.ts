@@ -40,7 +40,7 @@ test('a drawn shape that fails has a row, and the smallest failing shape names t
 test('the facts of view 2 contain the error in rounding units, and the shape from which the case was derived', () => {
   const facts = caseFacts(verify.drawn.at(-1) as CaseResult);
   const texts = JSON.stringify(facts);
-  expect(texts).toContain('42.5x what rounding explains (limit 2');
+  expect(texts).toContain('42.5x the error that it explains (limit 2');
   expect(texts).toContain('2x7x1031x64');
 });
 

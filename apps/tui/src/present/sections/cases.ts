@@ -79,7 +79,7 @@ const ERROR_COLUMNS: readonly [Column<CaseResult>, ...Column<CaseResult>[]] = [
   { title: 'rms', align: 'right', drop: 1, cell: error(({ rmsError }) => rmsError) },
   { title: 'max rel', align: 'right', drop: 2, cell: error(({ maxRelError }) => maxRelError) },
   { title: 'p99.9', align: 'right', drop: 3, cell: error(({ p999AbsError }) => p999AbsError) },
-  { title: 'of plain', align: 'right', drop: 0.5, cell: ofError(plainRatio) },
+  { title: 'vs plain', align: 'right', drop: 0.5, cell: ofError(plainRatio) },
   { title: 'mismatch', align: 'right', cell: counting(({ mismatches }) => mismatches) },
   { title: 'NaN', align: 'right', drop: 0.6, cell: counting(({ nanCount }) => nanCount) },
   {
@@ -183,8 +183,8 @@ const seedsText = ({ verdict, seeds }: CaseResult, asked: number): string =>
 
 const roundingFact = ({ ratio, limit }: RoundingError): Fact =>
   fact(
-    'error',
-    `${formatNumber(ratio, 3)}x what rounding explains (limit ${formatNumber(limit, 3)})`,
+    'rounding',
+    `${formatNumber(ratio, 3)}x the error that it explains (limit ${formatNumber(limit, 3)})`,
     ratio > limit ? 'bad' : undefined,
   );
 
@@ -264,7 +264,7 @@ export function verifyBlocks(verify: VerifyResult): Block[] {
     ...(cases.some(({ fp16MaxAbsError }) => fp16MaxAbsError > 0)
       ? [
           notice(
-            'of plain: largest error over that of plain attention in the same dtype; a gate of runs allows 2x',
+            'vs plain: largest error over that of plain attention in the same dtype; a gate of runs allows 2x',
             'dim',
           ),
         ]

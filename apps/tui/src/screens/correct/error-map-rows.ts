@@ -139,7 +139,7 @@ export function cursorFacts(
   ];
 }
 
-/** Text such as "128 of 4,096 elements beyond the tolerance"; nothing if no element is, or if the number is not known. */
+/** Text such as "128 of 4,096 elements beyond the tolerance"; nothing if none is, or if their number is unknown. */
 function outsideWords(map: ErrorMap, { cursor, cell }: Omit<CellView, 'head'>): Row[] {
   const blocks = blocksIn(map, { cursor, cell });
   const outside = blocks.reduce((sum, block) => sum + Number(map.outside[block] ?? 0), 0);
