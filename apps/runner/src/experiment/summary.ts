@@ -97,15 +97,16 @@ function gatesText(gates: readonly GateResult[], plan: string): string {
   const warnings = gates.filter(({ verdict, level }) => verdict === Verdict.FAIL && level === 'warn').length;
   return [
     // A job in which no gate failed has passed, so "0 of 1 passed" would contradict its outcome.
-    failed.length === 0 && unknown.length > 0
-      ? `plan ${plan}: no hard gate failed, ${unknown.length} of ${hard.length} not measured (${gateTitles(unknown)})`
+    failed.length === 0 && unknown.length + undocumented.length > 0
+      ? `plan ${plan}: no hard gate failed${unknown.length === 0 ? '' : `, ${unknown.length} of ${hard.length} not measured (${gateTitles(unknown)})`}`
       : `plan ${plan}: ${of(Verdict.PASS).length} of ${hard.length} hard ${hard.length === 1 ? 'gate' : 'gates'} passed`,
     ...(failed.length > 0 ? [`rejected by ${gateTitles(failed)}`] : []),
     ...(modelled.length > 0 ? [`modelled: ${gateTitles(modelled)}`] : []),
     ...(failed.length > 0 && unknown.length > 0 ? [`not measured: ${gateTitles(unknown)}`] : []),
     // A failed gate of level "warn" rejects nothing, so it must be mentioned next to "passed".
     ...(warnings > 0 ? [`${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`] : []),
-    ...undocumented.map(({ detail }) => detail),
+    // The gate says what to write where. The summary stays after an acceptance, which the notes of that time allow.
+    ...undocumented.map(({ detail }) => detail.replace(/ when this job ran: .*$/, '')),
   ].join(', ');
 }
 

@@ -13,7 +13,8 @@ const ANSWERS: Record<Verdict, Mark> = {
   [Verdict.PASS]: { mark: '✓', role: 'good', word: 'pass' },
   [Verdict.FAIL]: { mark: '✗', role: 'bad', word: 'FAIL' },
   [Verdict.NOT_MEASURED]: { mark: '–', role: 'dim', word: 'not measured' },
-  [Verdict.NOT_JUDGED]: { mark: '–', role: 'dim', word: 'not judged' },
+  // A gate that the plan turned off aside, only missing documentation is not judged.
+  [Verdict.NOT_JUDGED]: { mark: '–', role: 'dim', word: 'to do' },
 };
 
 /** A gate of level "warn" that fails does not fail the experiment, so it has its own mark. */

@@ -3,17 +3,19 @@ import {
   ChampionSchema,
   DecisionKind,
   DecisionSchema,
+  GateResultSchema,
   JobKind,
   JobResultSchema,
   JobState,
   KernelSchema,
   Outcome,
+  Verdict,
   type Champion,
   type Decision,
 } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
-import { noteText, notesToHandIn, openAcceptability, refusalOf } from './decision.ts';
+import { noteText, notesToHandIn, openAcceptability, refusalOf, withNotesHandedIn } from './decision.ts';
 import type { JobView } from './job-view.ts';
 
 const SHAPE = parseShape('1x1x64x64');
@@ -69,6 +71,19 @@ test('a refusal names what happened to the job, and the key that opens what is m
   expect(refusalOf(facts, { ...job, result: { ...job.result!, acceptability } }, 'accept')).toBe(
     `${reason}; o in 7 opens NOTES.md`,
   );
+});
+
+test('the notes that a job lacked are no longer to do once it was accepted, until that is undone', () => {
+  const gates = [
+    create(GateResultSchema, { gateId: 'documented', level: 'hard', verdict: Verdict.NOT_JUDGED, value: 1 }),
+    create(GateResultSchema, { gateId: 'success', level: 'off', verdict: Verdict.NOT_JUDGED }),
+  ];
+  const after = (...decisions: readonly Decision[]) => withNotesHandedIn({ decisions }, 'jobs/old', gates);
+  expect(after(accepted)).toEqual([
+    { ...gates[0], verdict: Verdict.PASS, value: 0, detail: 'handed in with the acceptance' },
+    gates[1],
+  ]);
+  expect([after(), after(accepted, withdrawn)]).toEqual([gates, gates]);
 });
 
 test('a result that lacked only notes can be accepted once NOTES.md next to the same code says something', () => {

@@ -4,10 +4,12 @@ import {
   JobKind,
   JobState,
   Outcome,
+  Verdict,
   type Acceptability,
   type Caller,
   type Champion,
   type Decision,
+  type GateResult,
 } from '@flashcore/shared/contract';
 import { acceptedNotes, formatShape, notesSaySomething, recordedDtype } from '@flashcore/shared/kernels';
 import { DECISION_WORDS } from '../present/sections/decisions.ts';
@@ -37,6 +39,22 @@ export function standingDecision({ decisions }: Pick<DecisionFacts, 'decisions'>
     .filter(({ number }) => !undone.has(number))
     .toSorted((a, b) => Number(b.number - a.number))[0];
 }
+
+/** The gates of an accepted job: what its documentation lacked when it ran was handed in with the acceptance. */
+export function withNotesHandedIn(
+  state: Pick<DecisionFacts, 'decisions'>,
+  job: string,
+  gates: readonly GateResult[],
+): readonly GateResult[] {
+  if (!gates.some(isToDo) || standingDecision(state, job)?.kind !== DecisionKind.ACCEPTED) return gates;
+  return gates.map((gate) =>
+    isToDo(gate)
+      ? { ...gate, verdict: Verdict.PASS, value: gate.target, detail: 'handed in with the acceptance' }
+      : gate,
+  );
+}
+
+const isToDo = ({ level, verdict }: GateResult): boolean => level === 'hard' && verdict === Verdict.NOT_JUDGED;
 
 /** Who decided about a job and why, such as "accepted by ada: wider tiles"; empty if nobody wrote a note. */
 export function noteText(state: Pick<DecisionFacts, 'decisions'>, job: string): string {

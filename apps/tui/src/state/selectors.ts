@@ -19,6 +19,7 @@ import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { ListedProblem } from '../present/sections/problem.ts';
+import { withNotesHandedIn } from './decision.ts';
 import type { ListedKernel } from './listed-kernel.ts';
 import { type AppState, type FilteredList, type HistorySort, type ViewId, type KernelSort } from './app-state.ts';
 import { phaseShare, type BenchmarkView, type JobView, type PhaseView, type VariantView } from './job-view.ts';
@@ -66,8 +67,22 @@ export function shownVariantText(state: AppState): string {
 
 /** The variant whose findings are shown. */
 export function shownVariant(state: AppState): VariantView | undefined {
-  const variants = variantsOf(attachedJob(state));
-  return variants[Math.min(state.ui.variant, variants.length - 1)];
+  const job = attachedJob(state);
+  const variants = variantsOf(job);
+  const variant = variants[Math.min(state.ui.variant, variants.length - 1)];
+  return variant && withNotes(state, job?.name ?? '', variant);
+}
+
+/** Variants of accepted jobs, by the variant without the notes of the acceptance. */
+const accepted = new WeakMap<VariantView, VariantView>();
+
+/** The same object for the same variant, because several panes keep what they made of it. */
+function withNotes(state: AppState, job: string, variant: VariantView): VariantView {
+  const gates = withNotesHandedIn(state, job, variant.gates);
+  if (gates === variant.gates) return variant;
+  const known = accepted.get(variant) ?? { ...variant, gates };
+  accepted.set(variant, known);
+  return known;
 }
 
 /** Number of all cases: those that have ended, are running or are still to come. */

@@ -58,9 +58,7 @@ function distanceText({ value, target, comparison, unit }: GateResult): string {
 
 /** The reason why a gate was not measured, or the explanation of its value. */
 export const gateReason = ({ verdict, detail }: Pick<GateResult, 'verdict' | 'detail'>): string =>
-  verdict === Verdict.NOT_MEASURED || verdict === Verdict.NOT_JUDGED
-    ? `${VERDICT_MARKS[verdict].word}: ${reasonText(detail)}`
-    : reasonText(detail);
+  verdict === Verdict.NOT_MEASURED ? `${VERDICT_MARKS[verdict].word}: ${reasonText(detail)}` : reasonText(detail);
 
 /** The numbers of hard gates, which can reject, and the number of warnings. */
 export interface GateTally {
@@ -97,8 +95,8 @@ export function tallyText(gates: readonly GateResult[], noun = 'hard gate'): str
   const { hard, passed, failed, open, toDo, warned, modelled } = tallyOf(gates);
   return [
     // "2 of 4 passed" would read like a rejection where nothing failed.
-    ...(failed === 0 && open > 0
-      ? [`no ${noun} failed`, `${open} of ${hard} not measured`]
+    ...(failed === 0 && open + toDo > 0
+      ? [`no ${noun} failed`, ...(open > 0 ? [`${open} of ${hard} not measured`] : [])]
       : [`${passed} of ${counted(hard, noun)} passed`]),
     ...(failed > 0 ? [`${failed} failed`] : []),
     ...(failed > 0 && open > 0 ? [`${open} not measured`] : []),

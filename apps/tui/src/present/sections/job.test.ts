@@ -285,6 +285,6 @@ test('what documentation lacks is missing, and what is left to do is left before
     ...{ value: 1, comparison: '==', target: 0 },
   });
   const [title, , row] = plainLines(gatesBlocks([gate]), PLAIN);
-  expect(title).toBe('Gates  0 of 1 hard gate passed, 1 to do before accepting');
+  expect(title).toBe('Gates  no hard gate failed, 1 to do before accepting');
   expect(row).toMatch(/1 part missing +none missing +to write/);
 });

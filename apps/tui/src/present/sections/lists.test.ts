@@ -5,6 +5,7 @@ import {
   JobState,
   ExperimentSummarySchema,
   JobSchema,
+  Outcome,
   KernelSchema,
   TimingMode,
 } from '@flashcore/shared/contract';
@@ -14,7 +15,7 @@ import { failedExperiment, PLAIN } from '../../testing/result-fixtures.ts';
 import type { ReportFormat } from '../plain/report-format.ts';
 import { plainLines } from '../plain/plain-painter.ts';
 import { championsBlocks } from './decisions.ts';
-import { historyBlocks, jobsBlocks, kernelsBlocks, largestErrorText } from './lists.ts';
+import { gatesText, historyBlocks, jobsBlocks, kernelsBlocks, largestErrorText } from './lists.ts';
 
 const jobsReport = (jobs: Parameters<typeof jobsBlocks>[0], format: ReportFormat, kernel?: string): string[] =>
   plainLines(jobsBlocks(jobs, kernel), format);
@@ -176,4 +177,12 @@ test('a list that a program reads has uncut names', () => {
   const uncut = { ...PLAIN, uncut: true };
   for (const lines of [jobsReport([create(JobSchema, { ...job, label })], uncut), historyReport([experiment], uncut)])
     expect(lines[1]).toContain(label);
+});
+
+test.each([
+  ['4 of 4', 4, 4, Outcome.PASSED],
+  ['2 of 4, 2 open', 4, 2, Outcome.PASSED],
+  ['3 of 4', 4, 3, Outcome.FAILED],
+])('the gates of a job read %s', (text, hardGates, hardGatesPassed, outcome) => {
+  expect(gatesText(create(ExperimentSummarySchema, { hardGates, hardGatesPassed, job: { outcome } }))).toBe(text);
 });

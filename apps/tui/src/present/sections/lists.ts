@@ -90,12 +90,15 @@ type GateCounts = Pick<
   'hardGates' | 'hardGatesPassed' | 'gatesPassed' | 'gatesFailed' | 'gatesNotMeasured'
 >;
 
+type JudgedCounts = GateCounts & Partial<Pick<ExperimentSummary, 'job'>>;
+
 /**
- * Text such as "3 of 4", which counts the gates that can reject. For an experiment without a plan, from an older
- * runner, it counts all gates.
+ * Text such as "3 of 4", which counts the gates that can reject, or "2 of 4, 2 open" of a job that passed with gates
+ * that have no answer. For an experiment without a plan, from an older runner, it counts all gates.
  */
-export function gatesText({ hardGates, hardGatesPassed, ...all }: GateCounts): string {
-  if (hardGates > 0) return `${hardGatesPassed} of ${hardGates}`;
+export function gatesText({ hardGates, hardGatesPassed, job, ...all }: JudgedCounts): string {
+  const open = job?.outcome === Outcome.PASSED ? hardGates - hardGatesPassed : 0;
+  if (hardGates > 0) return `${hardGatesPassed} of ${hardGates}${open > 0 ? `, ${open} open` : ''}`;
   const { gatesPassed, gatesFailed, gatesNotMeasured } = all;
   return gatesPassed + gatesFailed + gatesNotMeasured === 0
     ? '-'
@@ -103,7 +106,7 @@ export function gatesText({ hardGates, hardGatesPassed, ...all }: GateCounts): s
 }
 
 /** If a job passed, its remaining gates were not measured. */
-export function gatesRole(experiment: GateCounts & Partial<Pick<ExperimentSummary, 'job'>>): Role | undefined {
+export function gatesRole(experiment: JudgedCounts): Role | undefined {
   const { hardGates, hardGatesPassed, gatesFailed, job } = experiment;
   if (!(hardGates > 0 ? hardGatesPassed < hardGates : gatesFailed > 0)) return undefined;
   return job?.outcome === Outcome.PASSED ? 'warn' : 'bad';
@@ -178,6 +181,7 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
     `hot: launches back to back${common === undefined ? '' : `, at ${common}`}`,
     hasChampion ? 'vs champion: least ratio to the champion of the same job, above 1 faster' : '',
     experiments.some(({ hardGates }) => hardGates > 0) ? 'gates: hard ones passed, of all hard ones' : '',
+    experiments.some((each) => gatesText(each).endsWith('open')) ? 'open: not measured, or to do before accepting' : '',
     experiments.some(({ ranking }) => ranking?.ranked === false) ? 'ranked no: fa-tui report <job> says why' : '',
     experiments.some((experiment) => gatesText(experiment).startsWith('✓')) ? '✓ passed, ✗ failed, – not measured' : '',
   ].filter((part) => part !== '');

@@ -66,7 +66,7 @@ function tallyCounts({ passed, warned, failed, measured, waiting, notMeasured: o
     { mark: '✗', count: failed, word: 'failed', role: 'bad' },
     { mark: '●', count: measured, word: 'being measured', role: 'accent' },
     { mark: '○', count: waiting, word: 'to come', role: 'dim' },
-    { mark: '–', count: open, word: 'undecided', role: 'dim' },
+    { mark: '–', count: open, word: 'open', role: 'dim' },
   ];
   return counts.filter(({ count }) => count > 0);
 }
@@ -208,8 +208,9 @@ function valueText(gate: GateResult, variant: VariantView): string {
   return `${modelledSign(gate)}${unit === 'B' || unit === 'bytes' ? text : bare}`;
 }
 
-/** View 5 says what to write into which file; here only the fact matters. */
-const withoutRemedy = (detail: string): string => detail.replace(/ when this job ran: write .+$/, ' when this job ran');
+/** Text such as "to do before accepting: fill in NOTES.md". View 5 says what to write. */
+const toDoText = (detail: string): string =>
+  `to do before accepting: ${detail.replace(/^(.+?) (?:was|were) not filled in when this job ran: .+$/, 'fill in $1')}`;
 
 /**
  * Lines such as "– 9 not measured: hardware counters need a GPU", one per reason. The first explains the sign of
@@ -221,8 +222,7 @@ function openReasons({ gates, build }: VariantView): string[] {
     return [`– ${gates.filter(isOpen).length} not evaluated: the kernel does not compile`];
   const counts = new Map<string, number>();
   for (const gate of gates.filter(isOpen)) {
-    const why = withoutRemedy(gate.detail);
-    const reason = gate.verdict === Verdict.NOT_MEASURED ? notMeasured(why) : `not judged: ${why}`;
+    const reason = gate.verdict === Verdict.NOT_MEASURED ? notMeasured(gate.detail) : toDoText(gate.detail);
     counts.set(reason, (counts.get(reason) ?? 0) + 1);
   }
   const modelled = gates.some(isModelled) ? [`${MODELLED_SIGN} modelled on the emulator`] : [];

@@ -281,14 +281,6 @@ function parameterText(parameter: KernelParameter, device: Device | undefined): 
 
 const MOST_RESULTS = 3;
 
-/** A job passes with gates that nobody measured or judged, so "0 of 1 passed" would contradict it. */
-function hardGatesText(experiment: ExperimentSummary): string {
-  const { hardGates, hardGatesPassed, job } = experiment;
-  const open = job?.outcome === Outcome.PASSED ? hardGates - hardGatesPassed : 0;
-  const noun = hardGates === 1 ? 'hard gate' : 'hard gates';
-  return open > 0 ? `${open} of ${hardGates} ${noun} undecided` : `${gatesText(experiment)} ${noun} passed`;
-}
-
 /** An experiment that the runner's end interrupted has no result, so the number of its cases is unknown. */
 function casesGroup(experiment: ExperimentSummary): Row[] {
   if (experiment.cases > 0) return [[run(parityText(experiment))]];
@@ -330,7 +322,7 @@ function lastResults(state: AppState, kernel: Kernel, width: number): Row[] {
             run(age, 'dim'),
           ],
           ...casesGroup(experiment),
-          ...(experiment.hardGates > 0 ? [[run(hardGatesText(experiment), 'dim')]] : []),
+          ...(experiment.hardGates > 0 ? [[run(`hard gates: ${gatesText(experiment)}`, 'dim')]] : []),
         ],
         width,
       ),
