@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -52,5 +52,18 @@ test('a folder that was sent to a runner before is named by its id, which is com
   own('my_own_too');
   await expect(parseKernelArgument('my_own', environment)).rejects.toThrow(
     /my_own: several of your folders have this id/,
+  );
+});
+
+test('a damaged list of folders is reported along with the name that it may have had', async () => {
+  const environment = { ...process.env, FLASHCORE_HOME: path.join(copies, 'damaged') };
+  const own = new OwnKernels(environment);
+  own.remember(path.join(copies, 'flashcore_v6'));
+  const [file = ''] = globSync(path.join(copies, 'damaged', '**', 'fa-tui-folders.json'));
+  writeFileSync(file, '{');
+  const kernel = await parseKernelArgument('not_installed', environment);
+  expect(kernel).toMatchObject({ kind: 'id', id: 'not_installed' });
+  expect(otherName(kernel)).toMatch(
+    /^The list of your kernel folders could not be read \(.+\): the file is now .+unreadable\. If not_installed is a kernel of yours, give its folder, which lists it again$/,
   );
 });

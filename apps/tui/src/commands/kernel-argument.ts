@@ -12,7 +12,12 @@ import { UsageError } from '../exit-code.ts';
 /** A kernel on the command line: a kernel of the runner, an earlier build, or a user's folder. */
 export type KernelArgument =
   | { readonly kind: 'build'; readonly id: string }
-  | { readonly kind: 'id'; readonly id: string }
+  | {
+      readonly kind: 'id';
+      readonly id: string;
+      /** Why the list of the user's folders, which may have had the id, could not be read. */
+      readonly listProblem?: string | undefined;
+    }
   | {
       readonly kind: 'folder';
       readonly folder: string;
@@ -30,8 +35,10 @@ export type KernelArgument =
 export async function parseKernelArgument(text: string, environment = process.env): Promise<KernelArgument> {
   if (/^[0-9a-f]{64}$/.test(text)) return { kind: 'build', id: text };
   const isPath = /[/\\]/.test(text) || text === '.' || text === '..';
-  const folder = isPath ? path.resolve(text) : (kernelFolderNamed(text) ?? (await ownFolder(text, environment)));
-  if (folder === undefined) return { kind: 'id', id: text };
+  const named = isPath ? path.resolve(text) : kernelFolderNamed(text);
+  const { folder, listProblem }: OwnFolder =
+    named === undefined ? await ownFolder(text, environment) : { folder: named };
+  if (folder === undefined) return { kind: 'id', id: text, listProblem };
   if (!existsSync(folder))
     throw new UsageError(`${folder} does not exist: give a kernel's id, or a folder with a kernel.yaml`);
   if (!statSync(folder).isDirectory())
@@ -46,25 +53,32 @@ export const kernelFolderNamed = (name: string): string | undefined =>
     .flatMap((parent) => (parent === undefined ? [] : path.join(parent, name)))
     .find((folder) => existsSync(path.join(folder, 'kernel.yaml')));
 
-/**
- * The folder that this machine sent to a runner as the kernel with this id; undefined if there is none, or if an
- * installed kernel has the id. Errors: UsageError if several folders have the id.
- */
-async function ownFolder(id: string, environment: NodeJS.ProcessEnv): Promise<string | undefined> {
-  if (existsSync(path.join(runnerKernels(), id, 'kernel.yaml'))) return undefined;
-  const { kernels } = await new OwnKernels(environment).list();
-  const folders = kernels.flatMap(({ kernelId, folder }) => (kernelId === id && folder !== undefined ? [folder] : []));
-  if (folders.length > 1)
-    throw new UsageError(`${id}: several of your folders have this id; give one of them: ${folders.join(', ')}`);
-  return folders[0];
+interface OwnFolder {
+  readonly folder?: string | undefined;
+  readonly listProblem?: string | undefined;
 }
 
 /**
- * A notice about a misleading name; empty if the name is clear. A project folder may have the name of one of the
+ * The folder that this machine sent to a runner as the kernel with this id; without a folder if there is none, or if an
+ * installed kernel has the id. Errors: UsageError if several folders have the id.
+ */
+async function ownFolder(id: string, environment: NodeJS.ProcessEnv): Promise<OwnFolder> {
+  if (existsSync(path.join(runnerKernels(), id, 'kernel.yaml'))) return {};
+  const { kernels, problem: listProblem } = await new OwnKernels(environment).list();
+  const folders = kernels.flatMap(({ kernelId, folder }) => (kernelId === id && folder !== undefined ? [folder] : []));
+  if (folders.length > 1)
+    throw new UsageError(`${id}: several of your folders have this id; give one of them: ${folders.join(', ')}`);
+  return { folder: folders[0], listProblem };
+}
+
+/**
+ * A notice about a misleading name or an unreadable list of names; empty if the name is clear. A project folder may have the name of one of the
  * runner's kernels. A copied folder may still have the original's id, and its results would silently join the
  * original's history.
  */
 export function otherName(kernel: KernelArgument): string {
+  if (kernel.kind === 'id' && kernel.listProblem !== undefined)
+    return `${kernel.listProblem}. If ${kernel.id} is a kernel of yours, give its folder, which lists it again`;
   if (kernel.kind !== 'folder') return '';
   if (path.basename(kernel.folder) === kernel.id)
     return kernel.byName ? `${kernel.id}: the folder ${kernel.folder}` : '';

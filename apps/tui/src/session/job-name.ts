@@ -1,17 +1,18 @@
 import { listedJobs, type RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError, JobState, Outcome } from '@flashcore/shared/contract';
 import { UsageError } from '../exit-code.ts';
+import { shortName } from '../present/words.ts';
 
 const PAGE_SIZE = 1000;
 const UUID_LENGTH = 36;
 
 /**
  * The full name of the only job whose UUID begins with `text`, with or without "jobs/" before it. Errors:
- * JOB_NOT_FOUND, UsageError if several jobs match.
+ * JOB_NOT_FOUND, UsageError if several jobs match or if the text has other characters, as a kernel's id has.
  */
 export async function resolveJobName(client: RunnerClient, text: string): Promise<string> {
   const prefix = text.replace(/^jobs\//, '').toLowerCase();
-  if (!/^[0-9a-f-]+$/.test(prefix)) throw new UsageError(`${text}: must be a job's name or its first digits`);
+  if (!/^[0-9a-f-]+$/.test(prefix)) throw new UsageError(`${text}: ${await noJobText(client, text)}`);
   if (prefix.length >= UUID_LENGTH) return `jobs/${prefix}`;
   const matches: string[] = [];
   for await (const { name } of listedJobs(client, { pageSize: PAGE_SIZE }))
@@ -24,6 +25,13 @@ export async function resolveJobName(client: RunnerClient, text: string): Promis
         .join(', ')}`,
     );
   return matches[0] ?? notFound(text);
+}
+
+/** What was wanted, and the job that was probably meant if the text is a kernel. */
+async function noJobText(client: RunnerClient, text: string): Promise<string> {
+  const wanted = "must be a job's name or its first digits";
+  const { jobs } = /^\w+$/.test(text) ? await client.listJobs({ kernelId: text, pageSize: 1 }) : { jobs: [] };
+  return jobs[0] === undefined ? wanted : `${wanted}, got a kernel: its newest job is ${shortName(jobs[0].name)}`;
 }
 
 /** Ends of a job that say nothing about its kernel. */
