@@ -18,6 +18,7 @@ export const buildRail: View = ({ state }, size) => {
   if (variant !== undefined && build !== undefined)
     return {
       title,
+      ...(build.succeeded && { remark: '4: profile' }),
       body: (build.succeeded ? figures(variant, size.width) : failure(variant, size.width)).slice(0, size.height),
     };
   const phase = job?.phases.at(-1);

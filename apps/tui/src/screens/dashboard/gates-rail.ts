@@ -38,7 +38,7 @@ export const gatesRail: View = ({ state }, size) => {
   const decided = standing?.matters ? standingRows(standing, size.width) : [];
   return {
     title,
-    remark: tallyRemark(gateTally(variant.gates, job), size.width),
+    remark: `5: ${tallyRemark(gateTally(variant.gates, job), size.width - '5: '.length)}`,
     body: [...decided, ...railRows({ job, variant }, { ...size, height: size.height - decided.length })],
   };
 };

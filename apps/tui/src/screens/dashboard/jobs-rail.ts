@@ -2,6 +2,7 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { JobState, Outcome, type Job } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
+import { showsJob } from '../../keymap/view-commands.ts';
 import { cellWidth, cutCells, padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
 import { counted, formatElapsed } from '../../present/numbers.ts';
@@ -9,7 +10,7 @@ import { PHASE_WORDS, jobMark, outcomeWord, shortName } from '../../present/word
 import type { AppState } from '../../state/app-state.ts';
 import { sourceMark } from '../../state/chosen.ts';
 import { listTitle } from '../../state/listed-kernel.ts';
-import { hasDuration, railJobsOf, waitText, waitsSince } from '../../state/selectors.ts';
+import { hasDuration, neighbourJob, railJobsOf, waitText, waitsSince } from '../../state/selectors.ts';
 import { noAnswerYet } from '../pane/nothing.ts';
 import type { View } from '../pane/view.ts';
 
@@ -21,10 +22,14 @@ export const jobsRail: View = ({ state }, { width, height }) => {
   if (jobs.length === 0) return { title: 'Jobs', body: wrapRows(noJobText(state), width, { role: 'dim' }) };
   return {
     title: 'Jobs',
-    remark: counted(jobs.length, 'job'),
+    remark: `${stepKeys(state)}6: ${counted(jobs.length, 'job')}`,
     body: railJobs(jobs, state.attached, height).map((each) => jobRow(state, each, width)),
   };
 };
+
+/** The keys that step through the list, where they work: the rail has no cursor. */
+const stepKeys = (state: AppState): string =>
+  showsJob(state) && [-1, 1].some((by) => neighbourJob(state, by as 1 | -1) !== undefined) ? '{ } step, ' : '';
 
 /** The job in a row of the rail. */
 export const jobInRail = (state: AppState, row: number, height: number): Job | undefined =>
