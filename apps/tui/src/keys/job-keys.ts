@@ -21,7 +21,7 @@ import type { JobView } from '../state/job-view.ts';
 import type { Store } from '../session/store.ts';
 import { kernelKey, type ListedKernel } from '../state/listed-kernel.ts';
 import { kernelToCopy, kernelsOfProblem, selectedProblem } from '../state/listed-problems.ts';
-import { filteredList, neighbourJob, selectedJobName, selectedKernel } from '../state/selectors.ts';
+import { filteredList, idleFallback, neighbourJob, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { logJobCommand } from './command-log-keys.ts';
 import { openDecision } from './decision-keys.ts';
 import { formOfJob, openForm, openKernelForm, startForm, unreadProblems, usualForm } from './form-keys.ts';
@@ -157,7 +157,11 @@ function askToCancel(store: Store, jobs: readonly (Job | JobView)[], several?: s
   const titles = jobs.map((job) => namedJob(jobs.length === 1 ? job : { ...job, label: job.kernelId }));
   const others = titles.length > MOST_NAMED ? ` and ${counted(titles.length - MOST_NAMED, 'other')}` : '';
   const names = `${titles.slice(0, MOST_NAMED).join(', ')}${others}`;
-  const question = `Cancel ${several === undefined ? '' : `${several}: `}${names}?`;
+  const [first] = jobs.map(({ name }) => entryOf(store.state.views, name));
+  const isDecided = jobs.length === 1 && first !== undefined && idleFallback(first) !== undefined;
+  const question = isDecided
+    ? `Stop the fallback of ${names}? The verdict stays.`
+    : `Cancel ${several === undefined ? '' : `${several}: `}${names}?`;
   const subjects = jobs.map(({ name }) => name);
   store.dispatch({ type: 'overlay', overlay: { kind: 'confirm', question, commandId: 'cancel', subjects } });
 }

@@ -555,6 +555,19 @@ test('if a list of view 6 is empty, its keys apply to no job; pressing 6 again s
   expect(ui().jobList).toBe('jobs');
 });
 
+test('x while only a fallback runs that decides nothing asks whether to stop the fallback', async () => {
+  const job = 'jobs/99999999-0000-4000-8000-000000000009';
+  show(
+    sampleEvents()
+      .slice(0, -1)
+      .map((event) => ({ ...event, job })),
+  );
+  await terminal.press('1x');
+  expect(await terminal.screen()).toContain(
+    'Stop the fallback of flashcore_v6 USE_WMMA=1 (99999999)? The verdict stays.',
+  );
+});
+
 describe('the lab log', () => {
   const LEFT = SAMPLE_START_MS - 60_000;
   const asked: number[] = [];

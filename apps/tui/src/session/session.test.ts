@@ -22,7 +22,7 @@ import type { RunnerPort } from './runner-port.ts';
 import { Session } from './session.ts';
 import { Store } from './store.ts';
 import { messageRows, restartText } from '../screens/chrome/message.ts';
-import { clockOf } from '../state/selectors.ts';
+import { clockOf, idleFallback } from '../state/selectors.ts';
 import { rowText } from '../present/cells/row.ts';
 
 const EVENTS = sampleEvents();
@@ -63,6 +63,32 @@ test('if a job ends while the user is asked whether to cancel it, the message sa
   expect(store.state.notice?.text).toBe('The job had already ended');
   await session!.cancel([passed, open]);
   expect(store.state.notice?.text).toBe('Cancel requested: the job ends within two seconds. 1 job had already ended');
+});
+
+test('a kernel that is run again stops its fallback that decides nothing, and no other job', async () => {
+  const cancelled: string[] = [];
+  const runner = fakeRunner();
+  // Without the last event the fallback still runs.
+  const { watch } = runner;
+  const store = begin({
+    ...runner,
+    async *watch(...given) {
+      for await (const event of watch(...given)) if (event.payload.case !== 'finished') yield event;
+      await new Promise(() => undefined);
+    },
+    cancelJob: ({ name = '' }) => {
+      cancelled.push(name);
+      return Promise.resolve(create(CancelJobResponseSchema, {}));
+    },
+  });
+  await vi.waitFor(() =>
+    expect(store.state.views[SAMPLE_JOB] && idleFallback(store.state.views[SAMPLE_JOB])).toBeDefined(),
+  );
+  const request = () => ({ method: 'verify', request: {} }) as const;
+  await session!.startKernel({ kernelId: 'flashcore_v7' }, request);
+  expect(cancelled).toEqual([]);
+  await session!.startKernel({ kernelId: 'flashcore_v6' }, request);
+  expect(cancelled).toEqual([SAMPLE_JOB]);
 });
 
 test('the message about a cancelled job that waited says that it has ended', async () => {

@@ -23,6 +23,7 @@ import { readSamples, readSources } from './read-comparison.ts';
 import { isBeingRead, type JobView } from '../state/job-view.ts';
 import type { Store } from './store.ts';
 import { jobSinceLeft, sinceLeftText } from '../state/since-left.ts';
+import { idleFallback, openOwnJobs } from '../state/selectors.ts';
 import { openListing } from '../state/source-place.ts';
 
 const JOBS_EVERY_MS = 2_000;
@@ -179,8 +180,20 @@ export class Session {
     requestFor: (kernel: RequestedKernel) => StartRequest,
     onJob?: (job: string) => void,
   ): Promise<void> {
+    await this.#stopFallbackOf(kernelId);
     if (folder === undefined) return this.start(requestFor(namedKernel(kernelId)), onJob);
     await this.#questions.ask(async () => this.start(requestFor(await this.#upload(folder)), onJob));
+  }
+
+  /** Stops the user's fallback of this kernel that decides nothing, so that the next job gets the device at once. */
+  async #stopFallbackOf(kernelId: string): Promise<void> {
+    const { views } = this.#store.state;
+    const job = openOwnJobs(this.#store.state).find((name) => {
+      const view = entryOf(views, name);
+      return view?.kernelId === kernelId && idleFallback(view) !== undefined;
+    });
+    if (job !== undefined)
+      await this.#questions.ask(async (signal) => void (await this.#client.cancelJob({ name: job }, { signal })));
   }
 
   /** Reads the kernel in a folder on this machine. */

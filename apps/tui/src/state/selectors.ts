@@ -58,6 +58,10 @@ export const runningFallback = (job: JobView): VariantView | undefined =>
     ? undefined
     : job.variants.find(({ label, fallback }) => fallback && label === currentPhase(job)?.variant);
 
+/** The running fallback of a job whose verdict stands already, so that nobody has to wait for it. */
+export const idleFallback = (job: JobView): VariantView | undefined =>
+  job.plan?.fallback === 'continue' ? undefined : runningFallback(job);
+
 /** Names the shown variant if the job has two, such as "USE_WMMA=0, the fallback"; otherwise empty. */
 export function shownVariantText(state: AppState): string {
   const variant = shownVariant(state);

@@ -14,7 +14,7 @@ import { shownFinding, openListing } from '../../state/source-place.ts';
 import type { LaidOut } from './layout.ts';
 import { saveDifference } from '../../state/save-difference.ts';
 import { counted, formatAge, formatTimeOfDay } from '../../present/numbers.ts';
-import { attachedJob, itemCount, runningFallback, variantsOf } from '../../state/selectors.ts';
+import { attachedJob, idleFallback, itemCount, variantsOf } from '../../state/selectors.ts';
 
 const TONES: Record<Notice['tone'], Role> = { info: 'accent', warn: 'warn', bad: 'bad' };
 
@@ -40,10 +40,10 @@ export function messageRows(state: AppState, width: number): Row[] {
     if (ahead !== '') return wrapped(`queued, ${ahead}`, 'accent', width);
   }
   // After the job has ended, the warning remains in the log and the panes get its rows.
-  const fallback = job && runningFallback(job);
-  if (job !== undefined && fallback !== undefined && job.plan?.fallback !== 'continue')
+  const fallback = job && idleFallback(job);
+  if (job !== undefined && fallback !== undefined)
     return wrapped(
-      `${variantsOf(job)[0]?.label} failed: its fallback ${fallback.label} runs as well, and decides nothing`,
+      `${variantsOf(job)[0]?.label} failed: its fallback ${fallback.label} runs as well, and decides nothing; x stops it, r runs the kernel again at once`,
       'accent',
       width,
     );

@@ -98,7 +98,9 @@ describe('a job whose variant failed', () => {
 
   test('says that its fallback runs too, but does not decide the verdict', () => {
     const shown = screen(after(events.length - 1));
-    expect(shown).toMatch(/USE_WMMA=1 failed: its fallback USE_WMMA=0 runs as well, and decides nothing/);
+    expect(shown).toMatch(
+      /USE_WMMA=1 failed: its fallback USE_WMMA=0 runs as well, and decides nothing; x stops it, +r runs/,
+    );
     expect(shown).toMatch(/verify USE_WMMA=0/);
     expect(shown).toMatch(/● verify fallback USE_WMMA=0 1\/7/);
   });
