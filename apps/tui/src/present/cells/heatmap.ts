@@ -19,7 +19,7 @@ interface HeatMapData {
   readonly outputDims?: readonly (bigint | number)[];
   /** Largest |out - ref| of each block, as [rows, columns]; NaN if an element is NaN. */
   readonly values: ArrayLike<number>;
-  /** Whether a block has an element beyond the tolerance; absent if that is not known. */
+  /** Whether a block has an element beyond the tolerance, if their number is not known; absent if that is not known. */
   readonly beyond?: readonly boolean[] | undefined;
   /** Number of elements beyond the tolerance in each block; empty if that is not known. */
   readonly outside?: ArrayLike<bigint | number> | undefined;
@@ -212,9 +212,9 @@ function beyondMark(
   column: number,
 ): string {
   const cell = row * columns + column;
-  if (!beyond?.[cell]) return '';
-  const count = Number(outside?.[cell] ?? 0);
-  if (count === 0) return '!';
+  if (outside === undefined || outside.length === 0) return beyond?.[cell] ? '!' : '';
+  const count = Number(outside[cell] ?? 0);
+  if (count === 0) return '';
   const tenths = Math.ceil((10 * count) / elementsIn({ row, column, blockRows, blockColumns, outputDims }));
   return tenths > 9 ? '!' : String(tenths);
 }

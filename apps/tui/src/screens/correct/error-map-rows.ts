@@ -45,16 +45,11 @@ export function errorMapRows(
   ];
 }
 
-/**
- * Whether each block has an element beyond the tolerance; undefined if that is not known. Results of older runners only
- * have each block's worst element.
- */
-function beyondIn({ outside, worstGot, worstWant }: ErrorMap, tolerance: Tolerance | undefined): boolean[] | undefined {
-  if (outside.length > 0) return outside.map((count) => count > 0n);
-  return tolerance?.absolute === undefined || worstGot.length === 0
+/** Whether each block's worst element is beyond the tolerance; undefined if that is not known. */
+const beyondIn = ({ worstGot, worstWant }: ErrorMap, tolerance: Tolerance | undefined): boolean[] | undefined =>
+  tolerance?.absolute === undefined || worstGot.length === 0
     ? undefined
     : worstGot.map((got, block) => isOutside({ got, want: worstWant[block] ?? NaN }, tolerance));
-}
 
 /** Shows which heads the map covers, if the map can be shown for one head. */
 function headRow({ shape }: CaseResult, map: ErrorMap, head: number | undefined): Row[] {
