@@ -59,20 +59,24 @@ export function labLog({ jobs, decisions, remarks }: LabLogInput): Report {
   const title = 'Lab log';
   const entries = jobs.map((each, index) => entryOf(each, jobs.slice(0, index), decisions));
   const advised = nextSteps(jobs);
+  const none = [chapter(title, 1), notice('There is no ended job to report.')];
   return {
     template: 'lab-log',
     title,
-    blocks: [
-      chapter(title, 1),
-      notice(`${counted(entries.length, 'job')}: ${outcomesText(entries)}; ${totalCost(jobs)}.`),
-      ...remarks.map((text) => notice(text)),
-      ...failureBlocks(entries),
-      chapter('What was tried'),
-      notice('Oldest first.'),
-      ...entries.flatMap(entryBlocks),
-      chapter('Next steps'),
-      ...nextBlocks(advised),
-    ],
+    blocks:
+      entries.length === 0
+        ? none
+        : [
+            chapter(title, 1),
+            notice(`${counted(entries.length, 'job')}: ${outcomesText(entries)}; ${totalCost(jobs)}.`),
+            ...remarks.map((text) => notice(text)),
+            ...failureBlocks(entries),
+            chapter('What was tried'),
+            notice('Oldest first.'),
+            ...entries.flatMap(entryBlocks),
+            chapter('Next steps'),
+            ...nextBlocks(advised),
+          ],
     data: {
       entries: entries.map(({ response: _, ...entry }) => entry),
       next_steps: advised,

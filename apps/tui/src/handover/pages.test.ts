@@ -297,6 +297,12 @@ const hostileNote = create(DecisionSchema, {
   note: HOSTILE,
 });
 
+test('a lab log without jobs says so', () => {
+  expect(PAGE_WRITERS.markdown(labLog({ jobs: [], decisions: [], remarks: [] }))).toBe(
+    '# Lab log\n\nThere is no ended job to report.\n',
+  );
+});
+
 test.each([
   ['final', () => finalReport([hostileJob()])],
   ['lab-log', () => labLog({ jobs: [hostileJob()], decisions: [hostileNote], remarks: [] })],
