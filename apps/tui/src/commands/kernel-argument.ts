@@ -72,9 +72,9 @@ async function ownFolder(id: string, environment: NodeJS.ProcessEnv): Promise<Ow
 }
 
 /**
- * A notice about a misleading name or an unreadable list of names; empty if the name is clear. A project folder may have the name of one of the
- * runner's kernels. A copied folder may still have the original's id, and its results would silently join the
- * original's history.
+ * A notice about a misleading name, or about a list of names that could not be read; empty if the name is clear. A
+ * project folder may have the name of one of the runner's kernels. A copied folder may still have the original's id,
+ * and its results would silently join the original's history.
  */
 export function otherName(kernel: KernelArgument): string {
   if (kernel.kind === 'id' && kernel.listProblem !== undefined)
