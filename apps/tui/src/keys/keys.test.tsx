@@ -177,7 +177,7 @@ const REACH: Record<
   },
   'into-map': {
     first: '2',
-    shows: (_, { ui: after }) => after.mapCursor?.row === 16 && after.mapCursor.column === 5,
+    shows: (_, { ui: after }) => after.mapCursor?.row === 20 && after.mapCursor.column === 5,
   },
   'map-left': {
     first: '2\r',
