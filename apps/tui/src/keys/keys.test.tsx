@@ -625,7 +625,7 @@ describe('the lab log', () => {
     await terminal.press('L');
     expect([top(), terminal.store.state.notice?.text]).toEqual([
       undefined,
-      'The lab log was not read: the runner is away',
+      'Could not read the lab log: the runner is away',
     ]);
   });
 });

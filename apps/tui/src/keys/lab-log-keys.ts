@@ -25,7 +25,7 @@ async function readLabLog(since: number, { store, labLog }: KeyContext): Promise
     if (isOpen()) store.dispatch({ type: 'overlay', overlay: { ...opened, blocks } });
   } catch (error) {
     if (isOpen()) store.dispatch({ type: 'overlay', overlay: undefined });
-    store.dispatch({ type: 'notice', text: `The lab log was not read: ${errorText(error)}`, tone: 'bad' });
+    store.dispatch({ type: 'notice', text: `Could not read the lab log: ${errorText(error)}`, tone: 'bad' });
   }
 }
 
