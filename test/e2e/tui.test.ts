@@ -168,7 +168,11 @@ if (ALL_TESTS)
     for (let build = 0; build < 2; build++) expect(home.faTui(['build', copy]).exitCode).toBe(0);
     const second = openScreen(home, { columns: 120, rows: 40 });
     try {
-      await second.waitFor(/Since \d\d:\d\d: 2 passed[^]*fa-tui report --template lab-log --since 1h/);
+      await second.waitFor(/Since \d\d:\d\d: 2 passed[^]*L shows the lab log/);
+      second.type('L');
+      // Both jobs are builds that passed.
+      await second.waitFor(/Lab log since \d\d:\d\d[^]*No job to report: builds that passed are left out/);
+      second.type('q');
       second.type('6');
       await second.waitFor(/✓ \* my_copy[^]*✓ • my_copy[^]*• ended since \d\d:\d\d/);
       second.type('q');

@@ -240,7 +240,7 @@ export const reportOptions = (command: Command): Command =>
       new Option('--format <name>', 'what to write (default: markdown; in a terminal, a text)').choices(REPORT_FORMATS),
     )
     .option('--from <paths...>', 'files or folders of --json output, instead of a runner; for a search, its folder')
-    .option('--since <when>', 'lab-log, kernel: jobs since then, for example 2026-11-21 or 3d')
+    .option('--since <when>', 'lab-log, kernel: jobs that ended since then, for example 2026-11-21 or 3d')
     .option('--kernel <id>', 'lab-log: only of this kernel')
     .option('--limit <n>', 'lab-log, kernel: most jobs to read (default 200)')
     .option('--svg <folder>', 'also write each plot there as a picture')

@@ -59,7 +59,7 @@ export function labLog({ jobs, decisions, remarks }: LabLogInput): Report {
   const title = 'Lab log';
   const entries = jobs.map((each, index) => entryOf(each, jobs.slice(0, index), decisions));
   const advised = nextSteps(jobs);
-  const none = [chapter(title, 1), notice('There is no ended job to report.')];
+  const none = [chapter(title, 1), notice('No job to report: builds that passed are left out.')];
   return {
     template: 'lab-log',
     title,

@@ -1,6 +1,6 @@
 /** Tests the pages of `fa-tui report` with results measured on an H200 and with hostile ones. */
 import { create } from '@bufbuild/protobuf';
-import { timestampFromDate } from '@bufbuild/protobuf/wkt';
+import { timestampFromDate, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
   DecisionKind,
   DecisionSchema,
@@ -299,7 +299,7 @@ const hostileNote = create(DecisionSchema, {
 
 test('a lab log without jobs says so', () => {
   expect(PAGE_WRITERS.markdown(labLog({ jobs: [], decisions: [], remarks: [] }))).toBe(
-    '# Lab log\n\nThere is no ended job to report.\n',
+    '# Lab log\n\nNo job to report: builds that passed are left out.\n',
   );
 });
 
@@ -422,4 +422,24 @@ test('the lab log neither shows nor counts passed builds, which exports create',
   } as unknown as RunnerClient;
   const { jobs: listed, leftOut } = await new RunnerSource(client).list({ most: 2 });
   expect([listed.map(({ job }) => job!.name), leftOut]).toEqual([['jobs/run', 'jobs/broken'], false]);
+});
+
+test('a lab log since the evening has the jobs that were submitted before and ended after it', async () => {
+  const of = (name: string, created: number, ended: number) =>
+    create(GetJobResponseSchema, {
+      job: {
+        ...{ name, kind: JobKind.VERIFY, outcome: Outcome.PASSED, state: JobState.ENDED },
+        createTime: timestampFromMs(created * 1000),
+        endTime: timestampFromMs(ended * 1000),
+      },
+    });
+  const week = 7 * 86_400;
+  const jobs = [of('jobs/waited', 80, 101), of('jobs/short', 70, 90), of('jobs/long', 60, 200)];
+  const old = of('jobs/older-than-a-week', 99 - week, 300);
+  const client = {
+    listJobs: () => Promise.resolve({ jobs: [...jobs, old].map(({ job }) => job!), nextPageToken: '' }),
+    getJob: ({ name }: { name: string }) => Promise.resolve(jobs.find(({ job }) => job!.name === name)!),
+  } as unknown as RunnerClient;
+  const { jobs: listed, leftOut } = await new RunnerSource(client).list({ since: 100, most: 9 });
+  expect([listed.map(({ job }) => job!.name), leftOut]).toEqual([['jobs/long', 'jobs/waited'], false]);
 });

@@ -26,7 +26,7 @@ import { UsageError } from '../exit-code.ts';
 
 interface JobFilter {
   readonly kernelId?: string;
-  /** Seconds since 1970; earlier jobs are left out. */
+  /** Seconds since 1970; jobs that ended earlier are left out. */
   readonly since?: number;
   readonly most: number;
 }
@@ -43,6 +43,8 @@ export interface ResultSource {
 }
 
 const PAGE_SIZE = 200;
+/** From a job's submission to its end, at most. */
+const LONGEST_JOB_SECONDS = 7 * 86_400;
 
 /** False for a passed build, which does not judge anything; every export creates one. */
 const triedSomething = (job: Job | undefined): boolean => job?.kind !== JobKind.BUILD || job.outcome !== Outcome.PASSED;
@@ -64,9 +66,10 @@ export class RunnerSource implements ResultSource {
   async #names(kernelId: string, since: number, most: number): Promise<{ found: Job[]; leftOut: boolean }> {
     const found: Job[] = [];
     for await (const job of listedJobs(this.#client, { pageSize: PAGE_SIZE, kernelId, state: JobState.ENDED })) {
-      // Jobs are ordered newest first, so the remaining ones are even older.
-      if (secondsOf(job.createTime) < since) return { found, leftOut: false };
-      if (!triedSomething(job)) continue;
+      // Jobs are in the order in which they were submitted, the newest first. One that waited or ran over the night was
+      // submitted before it.
+      if (secondsOf(job.createTime) < since - LONGEST_JOB_SECONDS) return { found, leftOut: false };
+      if (!triedSomething(job) || secondsOf(job.endTime) < since) continue;
       if (found.length === most) return { found, leftOut: true };
       found.push(job);
     }
@@ -115,7 +118,7 @@ export class FileSource implements ResultSource {
   list({ kernelId = '', since = 0, most }: JobFilter): Promise<{ jobs: GetJobResponse[]; leftOut: boolean }> {
     const fitting = this.jobs.filter(
       ({ job }) =>
-        (kernelId === '' || job?.kernelId === kernelId) && secondsOf(job?.createTime) >= since && triedSomething(job),
+        (kernelId === '' || job?.kernelId === kernelId) && secondsOf(job?.endTime) >= since && triedSomething(job),
     );
     return Promise.resolve({ jobs: fitting.slice(-most), leftOut: fitting.length > most });
   }

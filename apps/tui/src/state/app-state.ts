@@ -104,7 +104,7 @@ export type Overlay =
   | { readonly kind: 'commands'; readonly selected: number }
   | {
       readonly kind: 'lab-log';
-      /** Milliseconds since 1970: only jobs since then; 0 for all. */
+      /** Milliseconds since 1970: only jobs that ended since then; 0 for all. */
       readonly since: number;
       /** Absent while it is read. */
       readonly blocks?: readonly Block[];
