@@ -23,7 +23,7 @@ test('a search for a command prefers exact keys to words that contain them, and 
   expect(['roofline', 'slow', 'sanitizer'].map((word) => findCommands(word).length > 0)).toEqual([true, true, true]);
   const found = (query: string): string[] => findCommands(query).map(({ id }) => id);
   expect(found('delete')).toEqual(['cancel', 'cancel-waiting', 'reject']);
-  expect(found('night')).toEqual(['show-jobs', 'history']);
+  expect(found('night')).toEqual(['show-jobs', 'history', 'lab-log']);
   expect(found('why')).toContain('show-gates');
   expect(found('default')).toEqual(['run-kernel', 'change-form']);
   // The letters are in several words, but begin none.
