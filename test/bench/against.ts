@@ -1,11 +1,11 @@
 /**
- * `npm run bench:against -- COMMIT [--short] [--only ID,…]`: measures on this machine the delays that users feel,
- * alternating between this code and the code of a commit. The exit code is 1 if something takes 1.3 times as long as
- * with the commit's code in three tries. --slow ID does the work of one bench twice, to check that the slowdown is
- * reported.
+ * `npm run bench:against -- COMMIT [--short] [--only ID,…]`: measures on this machine the delays that users feel, with
+ * the code of a commit and with this code. A bench that looks slower is measured again with both codes in turns. The
+ * exit code is 1 if something takes 1.3 times as long as with the commit's code in three tries. --slow ID does the work
+ * of one bench twice, to check that the slowdown is reported.
  */
 import { parseArgs } from 'node:util';
-import { compared } from './ratios.ts';
+import { compared, type Figure } from './ratios.ts';
 import { earlierCode, thisCode, type MeasuredCode } from './measured-code.ts';
 import { wantedBenches } from './benches.ts';
 
@@ -29,8 +29,10 @@ const worse: string[] = [];
 {
   using earlier = earlierCode(commit, rounds);
   const now = thisCode([...rounds, ...(values.slow === undefined ? [] : ['--slow', values.slow])]);
+  const firsts = { before: earlier.figures(ids), now: now.figures(ids) };
   for (const id of ids) {
-    const { text, isWorse } = comparison(id, { earlier, now });
+    const first = { before: firsts.before.get(id), now: firsts.now.get(id)! };
+    const { text, isWorse } = comparison(id, first, { earlier, now });
     console.log(`${id.padEnd(14)} ${text}`);
     if (isWorse) worse.push(id);
   }
@@ -43,21 +45,27 @@ interface Codes {
   now: MeasuredCode;
 }
 
-function comparison(id: string, { earlier, now }: Codes): { text: string; isWorse: boolean } {
-  const [before, first] = [earlier.figure(id), now.figure(id)!];
-  if (before?.what !== first.what)
-    return { text: `${first.what}: not compared, the earlier code measures something else`, isWorse: false };
+/** A bench's figures of the first try; without `before` if the earlier code has no such bench. */
+interface FirstTry {
+  before: Figure | undefined;
+  now: Figure;
+}
+
+function comparison(id: string, first: FirstTry, codes: Codes): { text: string; isWorse: boolean } {
+  const { before, now } = first;
+  if (before?.what !== now.what)
+    return { text: `${now.what}: not compared, the earlier code measures something else`, isWorse: false };
   const { quotients, worse: isWorse } = compared((attempt) =>
-    attempt === 0 ? first.milliseconds / before.milliseconds : quotientAgain(id, { earlier, now }, attempt),
+    attempt === 0 ? now.milliseconds / before.milliseconds : quotientAgain(id, codes, attempt),
   );
-  const [ours, its] = [first, before].map(({ milliseconds }) => milliseconds.toPrecision(3));
+  const [ours, its] = [now, before].map(({ milliseconds }) => milliseconds.toPrecision(3));
   const told = quotients.map((each) => `${each.toFixed(2)} x`).join(', then ');
-  return { text: `${first.what}: ${ours} ms, before ${its}: ${told}${isWorse ? ': WORSE' : ''}`, isWorse };
+  return { text: `${now.what}: ${ours} ms, before ${its}: ${told}${isWorse ? ': WORSE' : ''}`, isWorse };
 }
 
 /** Alternates which code is measured first, because the machine may be busier during the first measurement. */
 function quotientAgain(id: string, { earlier, now }: Codes, attempt: number): number {
   const inTurn = attempt % 2 === 1 ? [now, earlier] : [earlier, now];
-  const taken = new Map(inTurn.map((code) => [code, code.figure(id)!.milliseconds]));
+  const taken = new Map(inTurn.map((code) => [code, code.figures([id]).get(id)!.milliseconds]));
   return taken.get(now)! / taken.get(earlier)!;
 }

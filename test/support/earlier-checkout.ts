@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { globSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, globSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { temporaryFolder } from '@flashcore/runner/testing-daemon';
 import { ROOT } from './home.ts';
@@ -24,20 +24,35 @@ export function earlierCheckout(commit: string): { folder: string } & Disposable
 }
 
 /**
- * Copies this checkout's dependencies if both checkouts have the same package-lock.json, because copying takes a tenth
- * of the time of an installation.
+ * Starts from this checkout's dependencies. npm then changes only what differs, which takes a fifth of the time of an
+ * installation.
  */
 function installDependencies(folder: string): void {
+  const pattern = '{node_modules,{apps,libs}/*/node_modules,{test,tools}/node_modules}';
+  for (const installed of globSync(pattern, { cwd: ROOT }))
+    copyPackages(join(ROOT, installed), join(folder, installed));
   const [ours, its] = [ROOT, folder].map((checkout) => readFileSync(join(checkout, 'package-lock.json'), 'utf8'));
-  if (ours === its) {
-    const pattern = '{node_modules,{apps,libs}/*/node_modules,{test,tools}/node_modules}';
-    for (const installed of globSync(pattern, { cwd: ROOT }))
-      runIn(ROOT, ['cp', '-a', installed, join(folder, dirname(installed))]);
-  } else {
-    // --ignore-scripts skips the builds at the end of `npm ci`, which are not used.
-    runIn(folder, ['npm', 'ci', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']);
-  }
+  if (ours === its) return;
+  // --ignore-scripts skips the builds at the end of an installation, which are not used.
+  const options = ['--ignore-scripts', '--prefer-offline', '--no-save', '--no-audit', '--no-fund'];
+  runIn(folder, ['npm', 'install', ...options]);
 }
+
+/**
+ * Copies a node_modules folder, without its caches. The copy shares the packages' files with it if both folders are on
+ * one disk, because npm replaces such files and never writes into them.
+ */
+function copyPackages(from: string, to: string): void {
+  mkdirSync(to, { recursive: true });
+  const onOneDisk = statSync(from).dev === statSync(to).dev;
+  const packages = readdirSync(from).filter((name) => !NOT_PACKAGES.includes(name));
+  if (packages.length > 0) runIn(from, ['cp', onOneDisk ? '-al' : '-a', ...packages, to]);
+  // npm writes into this file.
+  if (existsSync(join(from, NPM_LIST))) copyFileSync(join(from, NPM_LIST), join(to, NPM_LIST));
+}
+
+const NPM_LIST = '.package-lock.json';
+const NOT_PACKAGES = ['.cache', '.vite', NPM_LIST];
 
 /**
  * Runs a program in a folder and returns its exit code.
