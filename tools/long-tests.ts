@@ -16,11 +16,11 @@ export const LONG_TESTS = [
   '**/export/torch-signatures.test.ts',
   '**/workspace/{format,lint-rules,nx}.test.ts',
   '**/{against,conformance,corpus,drawn-shapes-of-limits,first-day,reference,simulated-cluster}.test.ts',
-  '**/{acceptance/unfair-attempts,fleet/gateway-restart,fleet/kubernetes,sdpa/rivals}.test.ts',
+  '**/{acceptance/unfair-attempts,fleet/gateway-restart,fleet/kubernetes,native/oracle-beside-torch,sdpa/rivals}.test.ts',
   '**/experiment/{cheating-kernels,comparison,drawn-shapes,hostile-kernels,layouts,plans,probes,ptx-engine,tune}.test.ts',
   '**/e2e/{agreeing-figures,bundle,champions,check-kernels,ci-workflows,crash,devices,eight-bit-dtypes}.test.ts',
   '**/e2e/{evaluate,evolve,experiment,faulty,first-steps,fleet,fleet-trouble,hostile-text}.test.ts',
-  '**/e2e/{import-problem,import-program,languages,lent-terminal,mcp,odd-names,operation,own-attention,own-problem,package,poor-host}.test.ts',
+  '**/e2e/{import-problem,import-program,languages,lent-terminal,mcp,odd-names,operation,own-attention,own-folder,own-problem,package,poor-host}.test.ts',
   '**/e2e/{problem-page,project,project-login,remote,several-people,triton-faults,tui-commands}.test.ts',
   '**/e2e/{tui-life,tune,unfair-paths,uninstall}.test.ts',
 ];

@@ -56,13 +56,15 @@ test('compile without Triton on this machine says what to install, and writes no
   expect(existsSync(to)).toBe(false);
 });
 
-test.each<[string, string[], RegExp]>([
+const REFUSED: [title: string, args: string[], words: RegExp][] = [
   ['a missing --to', [SOURCE], /--to <folder>: give the folder to make/],
   ['a kernel of the runner', ['fa_v1_baseline', '--to', 'made'], /must be a folder, because its Python runs here/],
   ['CUDA C++', [join(ROOT, 'kernels/fa_v1_baseline'), '--to', 'made'], /must be Python for Triton/],
   ['a folder that exists', [SOURCE, '--to', join(ROOT, 'test/e2e')], /exists already|must be of lower-case/],
   ['an unknown parameter', [SOURCE, '--to', 'made', '--set', 'TILE=3'], /TILE/],
-])('compile is refused for %s', (_, args, words) => {
+];
+
+test.each(inFull(REFUSED, ([title]) => title === 'CUDA C++'))('compile is refused for %s', (_, args, words) => {
   const { exitCode, stderr } = home.faTui(['compile', ...args], { cwd: home.path });
   expect([exitCode, stderr]).toEqual([2, expect.stringMatching(words)]);
 });

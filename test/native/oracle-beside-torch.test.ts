@@ -2,12 +2,12 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { ALL_TESTS, missing } from '@flashcore/shared/testing';
+import { missing } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { ROOT } from '../support/home.ts';
 
 const PROGRAM = join(ROOT, 'lab/gpu_host/programs/oracle_beside_torch.py');
-const CASES = ALL_TESTS ? '120' : '24';
+const CASES = '120';
 
 test.skipIf(missing('python3-torch'))(
   'every output of attention, attention_backward and merge is that of PyTorch in fp64, to within 1e-12',

@@ -70,12 +70,12 @@ describe('bash', () => {
   test('completes commands, options, their values, and a value after "="', () => {
     const short: [words: string[], offers: string[]][] = [
       [['tu'], ['tune']],
-      [['leaderboard', '--mo'], ['--mode']],
       // Bash breaks words at "=".
       [['leaderboard', '--mode', '=', 'c'], ['cold']],
-      [['problem', 'check', 'rms'], ['rmsnorm']],
     ];
     const long: typeof short = [
+      [['leaderboard', '--mo'], ['--mode']],
+      [['problem', 'check', 'rms'], ['rmsnorm']],
       [
         ['leaderboard', '--mode', ''],
         ['hot', 'cold'],
@@ -98,9 +98,9 @@ describe('bash', () => {
 
   test("without a runner it offers this clone's kernels and no jobs, and starts no runner", () => {
     expect(inBash('run', 'fa_v')).toEqual(['fa_v1_baseline', 'fa_v2_wmma']);
-    expect(inBash('run', 'fa_v2_wmma', '--set', '')).toContain('USE_WMMA=');
-    expect(inBash('verify', '--cases', 'par')).toEqual(['parity']);
     if (ALL_TESTS) {
+      expect(inBash('run', 'fa_v2_wmma', '--set', '')).toContain('USE_WMMA=');
+      expect(inBash('verify', '--cases', 'par')).toEqual(['parity']);
       expect(inBash('run', '--plan', 'phase1')).toEqual(['phase1']);
       expect(inBash('verify', '--tolerance', '')).toContain('parity');
     }
@@ -113,7 +113,7 @@ test.skipIf(missing('fish'))('fish completes with descriptions', () => {
   expect(inFish('fa-tui leaderb')).toEqual([
     'leaderboard\tthe best result of each kernel variant and of SDPA, fastest first',
   ]);
-  expect(inFish('fa-tui evolve --config f')).toEqual(['free', 'full']);
+  if (ALL_TESTS) expect(inFish('fa-tui evolve --config f')).toEqual(['free', 'full']);
 });
 
 test.skipIf(missing('zsh'))('zsh completes the line', async () => {

@@ -15,8 +15,8 @@ const ALL_SIZES = [
   [200, 60],
 ] as const;
 const [SMALLEST] = ALL_SIZES;
-// The largest size has more cells than the others together, so it is only tested in the long form.
-const SIZES = inFull(ALL_SIZES, ([columns]) => columns < 200);
+/** The short form has the smallest size, because most mistakes of a layout show where there is least room. */
+const SIZES = inFull(ALL_SIZES, (size) => size === SMALLEST);
 const MODES = {
   'no colour': { colors: 'none', ascii: false },
   ascii: { colors: 'none', ascii: true },

@@ -84,7 +84,8 @@ async function kill(pid: number): Promise<void> {
  */
 function otherCheckout(): string {
   const dist = path.join(folder, 'apps/runner/dist');
-  cpSync(path.dirname(runnerProgram()), dist, { recursive: true });
+  const built = path.dirname(runnerProgram());
+  cpSync(built, dist, { recursive: true, filter: (source) => source !== path.join(built, 'testing') });
   for (const name of ['kernels', 'problems', 'proto', 'node_modules'])
     symlinkSync(path.join(ROOT, name), path.join(folder, name));
   mkdirSync(path.join(folder, 'apps/runner'), { recursive: true });
@@ -138,37 +139,43 @@ if (ALL_TESTS)
     expect(said).toEqual([`runner: process ${older.pid} is of another checkout (${program}): replaced`]);
   });
 
-test('a runner of another build that its owner serves is never ended, even when it is idle', async () => {
-  const socket = path.join(folder, 'served.sock');
-  const served = spawn(process.execPath, [otherBuild(), 'serve', '--data', directory, '--address', `unix:${socket}`], {
-    stdio: 'ignore',
+if (ALL_TESTS)
+  test('a runner of another build that its owner serves is never ended, even when it is idle', async () => {
+    const socket = path.join(folder, 'served.sock');
+    const served = spawn(
+      process.execPath,
+      [otherBuild(), 'serve', '--data', directory, '--address', `unix:${socket}`],
+      {
+        stdio: 'ignore',
+      },
+    );
+    await until(() => readRunnerRecord(directory) !== undefined);
+    const said: string[] = [];
+    const found = await ensure({ notify: (message) => said.push(message) });
+    expect([found.pid, found.address, found.embedded]).toEqual([served.pid, `unix:${socket}`, false]);
+    expect(isRunning(served.pid!)).toBe(true);
+    expect(said).toEqual([
+      `runner: process ${served.pid} is of another build and was started by \`serve\`: used as it is; to replace it, end it`,
+    ]);
   });
-  await until(() => readRunnerRecord(directory) !== undefined);
-  const said: string[] = [];
-  const found = await ensure({ notify: (message) => said.push(message) });
-  expect([found.pid, found.address, found.embedded]).toEqual([served.pid, `unix:${socket}`, false]);
-  expect(isRunning(served.pid!)).toBe(true);
-  expect(said).toEqual([
-    `runner: process ${served.pid} is of another build and was started by \`serve\`: used as it is; to replace it, end it`,
-  ]);
-});
 
-test('a busy runner of another build is used unchanged', async () => {
-  const older = await ensure({ program: otherBuild() });
-  const verify = older.client.start('verify', {
-    kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
-    settings: { seedCount: 100 },
+if (ALL_TESTS)
+  test('a busy runner of another build is used unchanged', async () => {
+    const older = await ensure({ program: otherBuild() });
+    const verify = older.client.start('verify', {
+      kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
+      settings: { seedCount: 100 },
+    });
+    const job = (await verify.next()).value!.job;
+    const said: string[] = [];
+    const found = await ensure({ notify: (message) => said.push(message) });
+    expect(found.pid).toBe(older.pid);
+    expect(said).toEqual([
+      `runner: process ${older.pid} is of another build and has 1 job(s): used as it is, replaced when it is idle`,
+    ]);
+    await older.client.cancelJob({ name: job });
+    await verify.return();
   });
-  const job = (await verify.next()).value!.job;
-  const said: string[] = [];
-  const found = await ensure({ notify: (message) => said.push(message) });
-  expect(found.pid).toBe(older.pid);
-  expect(said).toEqual([
-    `runner: process ${older.pid} is of another build and has 1 job(s): used as it is, replaced when it is idle`,
-  ]);
-  await older.client.cancelJob({ name: job });
-  await verify.return();
-});
 
 test('the error about a runner that fails to start comes at once and contains the end of its log', async () => {
   const program = path.join(folder, 'main.js');

@@ -6,7 +6,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { parseCases, parseProblem, valuesOf } from '@flashcore/shared/kernels';
-import { growth, REPEATED } from '@flashcore/shared/testing';
+import { ALL_TESTS, growth, REPEATED } from '@flashcore/shared/testing';
 import { describe, expect, test } from 'vitest';
 import { mutated, numbers, testFolders } from '../testing/test-folders.ts';
 import { parseDefinition } from './definition.ts';
@@ -492,7 +492,7 @@ test.each(['\n', '\r', '\r\n', '\u2028', '\u0085'])(
   },
 );
 
-const MUTANTS = 200;
+const MUTANTS = ALL_TESTS ? 200 : 60;
 
 test('mutations of a real definition are imported, or refused with file and key, and no part of them is run', () => {
   const below = numbers(37);

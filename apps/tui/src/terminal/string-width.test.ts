@@ -1,11 +1,15 @@
 import fc from 'fast-check';
 import measured from 'string-width';
+import { ALL_TESTS } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import stringWidth from './string-width.ts';
 
+/** The short form has the first 0x3400 characters, which include every script with marks, and each seventh other. */
+const stepAfter = (code: number): number => (ALL_TESTS || code < 0x3400 ? 1 : 7);
+
 test('every character has the width that string-width gives', () => {
   const different: string[] = [];
-  for (let code = 0; code <= 0xffff; code++) {
+  for (let code = 0; code <= 0xffff; code += stepAfter(code)) {
     const character = String.fromCharCode(code);
     if (stringWidth(character) !== measured(character)) different.push(code.toString(16));
   }
