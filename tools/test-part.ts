@@ -1,11 +1,11 @@
 /**
  * `npm run test:part -- K/N`: runs part K of N of the long tests. Together, all N parts run what `npm run test:all`
  * runs beyond `npm test`.
- * `npm run test:part -- packages`: runs the files of `npm test` to which the packages of the machine matter.
+ * `npm run test:part -- packages`: runs the files of `npm test` in which the bare roots skip a test.
  * Further options go to vitest.
  */
 import { spawnSync } from 'node:child_process';
-import { isLeftOut, isLong, needsPackages, partOf, testFiles } from './long-tests.ts';
+import { isLeftOut, isLong, longSeconds, needsPackages, partOf, testFiles } from './long-tests.ts';
 
 const [part = '', ...options] = process.argv.slice(2);
 const { files, of, env } = part === 'packages' ? filesWithPackages() : longFiles(part);
@@ -24,7 +24,7 @@ interface Part {
 
 function filesWithPackages(): Part {
   const short = testFiles().filter(({ path }) => !isLeftOut(path));
-  const files = short.filter(({ path, text }) => needsPackages(path, text));
+  const files = short.filter(({ text }) => needsPackages(text));
   return { files: files.map(({ path }) => path), of: `the ${short.length} files of npm test` };
 }
 
@@ -40,7 +40,7 @@ function longFiles(text: string): Part {
     .filter(({ path, text: source }) => isLong(path, source))
     .map(({ path }) => path);
   return {
-    files: partOf(long, index, count),
+    files: partOf(long, { index, count, secondsOf: longSeconds }),
     of: `the ${long.length} files of the long tests`,
     env: { FLASHCORE_TESTS: 'all' },
   };

@@ -12,7 +12,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { HostProgram } from '@flashcore/shared/testing';
-import { isLeftOut, testFiles } from '../long-tests.ts';
+import { isLeftOut, packagesOf, testFiles } from '../long-tests.ts';
 import { Terminal } from '../terminal.ts';
 import { DebianRoot, type Folders, type User } from './debian-root.ts';
 import { leftFiles, readmeCommands } from './readme-commands.ts';
@@ -52,10 +52,10 @@ for (const one of [bare, withOpenssl]) runOn(one, test, test);
 const withCompiler: Record<Compiler, () => void> = {
   clang: () => {
     timed('clang-19', () => withOpenssl.root.install('clang-19'));
-    testsThatNeed(withOpenssl, COMPILERS, 'clang');
+    testsThatNeed(withOpenssl, 'clang');
   },
   nvcc: () => {
-    if (existsSync(`${CUDA}/bin/nvcc`)) testsThatNeed(withOpenssl, COMPILERS, 'nvcc', { [CUDA]: CUDA });
+    if (existsSync(`${CUDA}/bin/nvcc`)) testsThatNeed(withOpenssl, 'nvcc', { [CUDA]: CUDA });
     else console.log(`== nvcc: not tried, this machine has no ${CUDA}/bin/nvcc`);
   },
 };
@@ -63,7 +63,7 @@ for (const compiler of COMPILERS)
   if (tried.includes(compiler)) withCompiler[compiler]();
   else console.log(`== ${compiler}: not tried, the command names ${tried.join(', ')}`);
 timed('sshd', () => withOpenssl.root.install('openssh-server', 'openssh-client', 'procps', 'xz-utils'));
-testsThatNeed(withOpenssl, ['sshd'], 'sshd');
+testsThatNeed(withOpenssl, 'sshd');
 if (failures.length > 0) {
   console.error(failures.map((text) => `== FAILED ${text}`).join('\n'));
   process.exitCode = 1;
@@ -167,11 +167,9 @@ function refuseChanges(root: DebianRoot, { home }: User): void {
   if (changed !== '') throw new Error(`The commands must leave the clone as it was, got\n${changed}`);
 }
 
-/** Runs the test files of `npm test` in which a test is skipped if one of these packages is missing. */
-function testsThatNeed(on: Machine, packages: readonly HostProgram[], added: string, folders: Folders = {}): void {
-  const files = testFiles()
-    .filter(({ path }) => !isLeftOut(path))
-    .filter(({ text }) => packages.some((name) => text.includes(`missing('${name}')`)));
+/** Runs the files of `npm test` in which a test was skipped until now, because this package was missing. */
+function testsThatNeed(on: Machine, added: HostProgram, folders: Folders = {}): void {
+  const files = testFiles().filter(({ path, text }) => !isLeftOut(path) && packagesOf(text).includes(added));
   const command = `npx vitest run ${files.map(({ path }) => path).join(' ')}`;
   runOn(on, `${files.length} test files, with ${added}`, command, folders);
 }
