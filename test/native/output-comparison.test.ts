@@ -2,6 +2,7 @@
  * Tests the native comparison of a kernel's output with the reference, on hand-made cases and against a straightforward
  * loop.
  */
+import { inFull } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import {
   attentionCase,
@@ -353,7 +354,7 @@ const WRONG_BITS = {
   int8: [0x7f, 0x80, 0, POISON & 0xff, 1, 0x81],
 };
 
-test.each([
+const EXTENTS = [
   { dtype: 'fp16', batch: 2, heads: 3, sequenceLength: 200, headDim: 64, wrong: 0 },
   { dtype: 'fp16', batch: 2, heads: 3, sequenceLength: 200, headDim: 64, wrong: 40 },
   { dtype: 'bf16', batch: 12, heads: 9, sequenceLength: 31, headDim: 64, wrong: 60 },
@@ -365,7 +366,13 @@ test.each([
   { dtype: 'int8', batch: 2, heads: 3, sequenceLength: 33, headDim: 63, wrong: 40 },
   { dtype: 'fp16', batch: 1, heads: 1, sequenceLength: 1, headDim: 1, wrong: 0 },
   { dtype: 'fp16', batch: 1, heads: 1, sequenceLength: 1, headDim: 5, wrong: 200 },
-] as const)(
+] as const;
+
+/** The short form has neither many heads, nor e5m2, nor int8. */
+const isShort = ({ batch, dtype }: (typeof EXTENTS)[number]): boolean =>
+  batch < 12 && dtype !== 'e5m2' && dtype !== 'int8';
+
+test.each(inFull(EXTENTS, isShort))(
   'every figure equals that of a loop that adds one element after another: $dtype, $batch x $heads x $sequenceLength x $headDim, $wrong wrong',
   ({ wrong, dtype, ...extent }) => {
     const compared = attentionCase({ ...extent, causal: false }, dtype);

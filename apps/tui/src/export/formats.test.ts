@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { checkShape, manifestOfVariant, parseManifest, resolveVariant } from '@flashcore/shared/kernels';
 import { TimingMode, Verdict } from '@flashcore/shared/contract';
-import { ALL_TESTS, missing } from '@flashcore/shared/testing';
+import { ALL_TESTS, inFull, missing } from '@flashcore/shared/testing';
 import { expect, onTestFinished, test } from 'vitest';
 import * as z from 'zod';
 import { ladderJob } from '../testing/measured-job.ts';
@@ -95,9 +95,12 @@ const cubinsIn = (text: string): unknown =>
     ),
   );
 
-pythonTest.each(LADDER)('the torch file of %s parses and contains the machine code', (id) => {
-  expect(cubinsIn(torchFile(exported(id)))).toEqual([[null, Buffer.from(CUBIN).toString('hex')]]);
-});
+pythonTest.each(inFull(LADDER, (id) => id === 'flashcore_v11'))(
+  'the torch file of %s parses and contains the machine code',
+  (id) => {
+    expect(cubinsIn(torchFile(exported(id)))).toEqual([[null, Buffer.from(CUBIN).toString('hex')]]);
+  },
+);
 
 pythonTest('entries that were compiled separately have their own machine code in the torch file', () => {
   const parts = ['one', 'another'].map((entry) => ({ entries: [entry], bytes: Buffer.from(entry) }));
@@ -217,12 +220,12 @@ test('headers replace their first include; comments are removed, strings and lin
 });
 
 pythonTest('Python decodes the base85 text, whatever the length', () => {
-  for (const length of [0, 1, 2, 3, 4, 5, 100])
-    expect(
-      python(
-        `import base64\nprint(base64.b85decode(${JSON.stringify(base85(CUBIN.subarray(0, length)))}).hex())`,
-      ).trim(),
-    ).toBe(Buffer.from(CUBIN.subarray(0, length)).toString('hex'));
+  const parts = [0, 1, 2, 3, 4, 5, 100].map((length) => CUBIN.subarray(0, length));
+  const decoded = python(
+    'import base64, json, sys\nprint(json.dumps([base64.b85decode(text).hex() for text in json.load(sys.stdin)]))',
+    JSON.stringify(parts.map(base85)),
+  );
+  expect(JSON.parse(decoded)).toEqual(parts.map((part) => Buffer.from(part).toString('hex')));
 });
 
 // The short form has the other tests of what the wheel contains.
