@@ -7,7 +7,7 @@ import { LONG_TESTS } from './tools/long-tests.ts';
 // eslint-disable-next-line @nx/enforce-module-boundaries -- as above
 import MixedOrder from './tools/mixed-order.ts';
 
-const CACHE = `${import.meta.dirname}/node_modules/.cache/flashcore-tests`;
+const CACHE = process.env['FLASHCORE_TESTS_CACHE'] ?? `${import.meta.dirname}/node_modules/.cache/flashcore-tests`;
 
 // For vitest's workers, and for this process, which loads reporters.
 const BEFORE_VITEST = /[%#]/.test(import.meta.dirname) ? ['--import', './tools/percent-in-paths.mjs'] : [];

@@ -3,19 +3,20 @@
  * Node, npm, g++ and git runs them as root. With openssl added, it runs them as an ordinary user whose home needs
  * quoting and whose PATH has a folder that only root may read. On that machine the tests that depend on a compiler run
  * again, with clang and with CUDA. So do the tests that need sshd, which treats an ordinary user differently from root.
+ * The first machine's tests compile all kernels. The second machine's tests find these compilations by their digests.
  * With `-- clang` or `-- nvcc` after the command, only this one of the two compilers is tried.
  *
  * Fails if a test fails, if a skipped test names no package, or if processes or files are left behind. Needs root,
  * mmdebstrap, Debian's mirror and the npm registry.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { HostProgram } from '@flashcore/shared/testing';
 import { isLeftOut, packagesOf, testFiles } from '../long-tests.ts';
 import { Terminal } from '../terminal.ts';
 import { DebianRoot, type Folders, type User } from './debian-root.ts';
-import { leftFiles, readmeCommands } from './readme-commands.ts';
+import { leftFiles, readmeCommands, TESTS_CACHE } from './readme-commands.ts';
 
 const CUDA = '/usr/local/cuda';
 const ROOT: User = { name: 'root', id: 0, home: '/root' };
@@ -48,7 +49,9 @@ const { start, test } = readmeCommands();
 const started = await Promise.allSettled([bare, withOpenssl].map((one) => startOn(one, start)));
 for (const one of started) if (one.status === 'rejected') throw one.reason;
 const failures: string[] = [];
-for (const one of [bare, withOpenssl]) runOn(one, test, test);
+runOn(bare, test, test);
+shareCompilations(bare, withOpenssl);
+runOn(withOpenssl, test, test);
 const withCompiler: Record<Compiler, () => void> = {
   clang: () => {
     timed('clang-19', () => withOpenssl.root.install('clang-19'));
@@ -115,7 +118,8 @@ function runOn({ root, user, title }: Machine, what: string, command: string, fo
 
 function environmentOf({ id }: User): Readonly<Record<string, string>> {
   const skips = { FLASHCORE_ALLOW_SKIPS: 'packages' };
-  return id === 0 ? skips : { ...skips, PATH: `${LOCKED_FOLDER}:/usr/local/bin:/usr/bin:/bin` };
+  if (id === 0) return skips;
+  return { ...skips, FLASHCORE_TESTS_CACHE: TESTS_CACHE, PATH: `${LOCKED_FOLDER}:/usr/local/bin:/usr/bin:/bin` };
 }
 
 /** Returns a function to call after the user's commands. It throws if the commands left unexpected files. */
@@ -165,6 +169,16 @@ function refuseChanges(root: DebianRoot, { home }: User): void {
     },
   );
   if (changed !== '') throw new Error(`The commands must leave the clone as it was, got\n${changed}`);
+}
+
+/** Gives the tests of another machine the kernels and libraries that a machine's tests have compiled. */
+function shareCompilations(from: Machine, to: Machine): void {
+  const made = join(from.root.folder, from.user.home, 'flashcore/node_modules/.cache/flashcore-tests');
+  const shared = join(to.root.folder, TESTS_CACHE);
+  for (const part of ['builds', 'libraries'])
+    if (existsSync(join(made, part))) cpSync(join(made, part), join(shared, part), { recursive: true });
+  mkdirSync(shared, { recursive: true });
+  execFileSync('chown', ['-R', `${to.user.id}:${to.user.id}`, shared]);
 }
 
 /** Runs the files of `npm test` in which a test was skipped until now, because this package was missing. */

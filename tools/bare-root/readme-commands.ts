@@ -4,6 +4,9 @@ import { join } from 'node:path';
 
 const README = join(import.meta.dirname, '../../README.md');
 
+/** The folder of the second machine's compilations for tests (FLASHCORE_TESTS_CACHE). */
+export const TESTS_CACHE = '/var/cache/flashcore-tests';
+
 /** The two commands of the README. The first one opens the terminal program. The second one ends by itself. */
 export function readmeCommands(text = readFileSync(README, 'utf8')): { start: string; test: string } {
   const [, section = ''] = text.split(/^## Two commands$/m);
@@ -20,7 +23,7 @@ function kept({ home, id }: { home: string; id: number }): string[] {
   const names = ['flashcore', '.flashcore', '.local/state/flashcore', '.local/share/vitest', '.npm', '.nx'];
   const inHome = names.map((name) => `${home}/${name}`);
   // npm keeps V8's compiled code in /tmp and nx its cache. /run/mount lists the mounts of enter.sh.
-  const elsewhere = ['/tmp/node-compile-cache', `/tmp/.nx/${id}`, `/tmp/flashcore-${id}`, '/run/mount'];
+  const elsewhere = ['/tmp/node-compile-cache', `/tmp/.nx/${id}`, `/tmp/flashcore-${id}`, '/run/mount', TESTS_CACHE];
   return [...inHome, ...elsewhere].map((path) => path.slice(1));
 }
 
