@@ -47,10 +47,12 @@ interface ReadFile<Value> {
   of?: Problem;
 }
 
+/** What was parsed last, by name. Runners in one process share it: a file is parsed again if its text differs. */
+const parsed = new Map<string, { text: string; of: Problem | undefined; value: unknown }>();
+
 /** cases.yaml and gates.yaml. They are parsed again when they have changed, so that an edit takes effect at once. */
 export class KernelSettings {
   readonly #folder: string;
-  readonly #parsed = new Map<string, { text: string; of: Problem | undefined; value: unknown }>();
 
   constructor(folder: string) {
     this.#folder = folder;
@@ -107,12 +109,12 @@ export class KernelSettings {
   }
 
   #parse<Value>(key: string, { text, path, parse, of }: ReadFile<Value>): Value {
-    const known = this.#parsed.get(key);
+    const known = parsed.get(key);
     if (known?.text === text && known.of === of) return known.value as Value;
     const value = parse(text, path);
     // Clients can send any number of problems, each with its own id.
-    if (this.#parsed.size >= MAX_PARSED) this.#parsed.clear();
-    this.#parsed.set(key, { text, of, value });
+    if (parsed.size >= MAX_PARSED) parsed.clear();
+    parsed.set(key, { text, of, value });
     return value;
   }
 }
