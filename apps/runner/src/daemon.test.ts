@@ -135,21 +135,23 @@ if (ALL_TESTS)
     expect(await collect(client.watch(name))).toHaveLength(60_003);
   });
 
-test('a log pipe that nobody reads blocks nothing, and a later reader still gets the log', async () => {
-  using folder = temporaryFolder();
-  await using daemon = await startChildRunnerIn({ ...process.env, FLASHCORE_LOG_LEVEL: 'debug' }, ...flagsOf(folder));
-  daemon.child.stderr!.pause();
-  using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
-  // Each call logs a line of about 200 bytes. A pipe has room for 64 KB, a Unix socket for 100 to 300 lines.
-  const refused = Array.from({ length: 500 }, (_, number) => client.getJob({ name: `jobs/none${number}` }));
-  expect(new Set((await Promise.allSettled(refused)).map(({ status }) => status))).toEqual(new Set(['rejected']));
-  expect(finished(await collect(client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
-  daemon.child.stderr!.resume();
-  await until(() => daemon.stderr.split('\n').filter((line) => line.includes('a call was refused')).length === 500);
-  daemon.child.stderr!.destroy();
-  expect(finished(await collect(client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
-  expect(await daemon.end('SIGTERM')).toBe(0);
-});
+// The short form has src/log.test.ts, without a process.
+if (ALL_TESTS)
+  test('a log pipe that nobody reads blocks nothing, and a later reader still gets the log', async () => {
+    using folder = temporaryFolder();
+    await using daemon = await startChildRunnerIn({ ...process.env, FLASHCORE_LOG_LEVEL: 'debug' }, ...flagsOf(folder));
+    daemon.child.stderr!.pause();
+    using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
+    // Each call logs a line of about 200 bytes. A pipe has room for 64 KB, a Unix socket for 100 to 300 lines.
+    const refused = Array.from({ length: 500 }, (_, number) => client.getJob({ name: `jobs/none${number}` }));
+    expect(new Set((await Promise.allSettled(refused)).map(({ status }) => status))).toEqual(new Set(['rejected']));
+    expect(finished(await collect(client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
+    daemon.child.stderr!.resume();
+    await until(() => daemon.stderr.split('\n').filter((line) => line.includes('a call was refused')).length === 500);
+    daemon.child.stderr!.destroy();
+    expect(finished(await collect(client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
+    expect(await daemon.end('SIGTERM')).toBe(0);
+  });
 
 test("a second runner on a data directory is refused with the first runner's pid, unless the first was killed", async () => {
   using folder = temporaryFolder();

@@ -95,7 +95,8 @@ test('a mutant that no case finds, or that changes nothing, is refused', { timeo
 
 const LENGTHS = [1, 2, 4, 8, 16, 32, 64, 128].map((each) => each * 1024);
 
-test.each(inFull(['bf16', 'fp16'] as const, (dtype) => dtype === 'bf16'))(
+// The short form has the mutants of smaller problems in this file.
+test.each(inFull(['bf16', 'fp16'] as const, () => false))(
   'decode without its last page is wrong at every length from 1k to 131k: %s',
   { timeout: MINUTES_MS },
   async (dtype) => {

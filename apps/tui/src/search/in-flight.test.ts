@@ -22,7 +22,7 @@ import {
   type GetJobResponse,
 } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
-import { inFull } from '@flashcore/shared/testing';
+import { ALL_TESTS, inFull } from '@flashcore/shared/testing';
 import { afterEach, expect, test } from 'vitest';
 import type { Connection } from '../connection/connect.ts';
 import { evolve, isComplete } from './evolve.ts';
@@ -197,33 +197,36 @@ const withoutJobs = (trials: readonly Trial[]): object[] =>
 /** Durations with which later trials often end before earlier ones. */
 const uneven = (text: string): number => 5 + 60 * figureOf(`${text} takes`);
 
-test('the number of trials in flight changes only how trials overlap, not their results', async () => {
-  const [one, ...more] = inFull([1, 3, 2], (inFlight) => inFlight !== 2).map((inFlight) => ({
-    inFlight,
-    runner: fakeRunner(uneven),
-  }));
-  const [three] = more;
-  const told: number[] = [];
-  const alone = withoutJobs(await run(newSearch({}), one!));
-  for (const each of more) {
-    const onTrial = each === three ? ({ trial }: Trial) => told.push(trial) : undefined;
-    expect(withoutJobs(await run(newSearch({}), { ...each, onTrial }))).toEqual(alone);
-  }
-  for (const { inFlight, runner } of [one!, ...more]) expect(runner.most()).toBe(inFlight);
-  expect(told).toEqual(Array.from({ length: 25 }, (_, index) => index));
-  // The search contains everything that an overlap could confuse: accepted and wrong trials, and code that another
-  // island had proposed.
-  expect(alone).toEqual(
-    expect.arrayContaining([
-      expect.objectContaining({ status: 'accepted', operator: 'crossover' }),
-      expect.objectContaining({ status: 'wrong' }),
-      expect.objectContaining({ why: expect.stringMatching(/^The code and parameters of trial \d+ again/) as string }),
-    ]),
-  );
-  const codes = three!.runner.begun;
-  expect(codes).toHaveLength(new Set(codes).size);
-  expect(withoutJobs(await run(newSearch({ seed: 8 }), { ...three!, runner: fakeRunner(uneven) }))).not.toEqual(alone);
-});
+// The short form continues a search with another number of trials in flight, in the next test.
+if (ALL_TESTS)
+  test('the number of trials in flight changes only how trials overlap, not their results', async () => {
+    const [one, ...more] = [1, 3, 2].map((inFlight) => ({ inFlight, runner: fakeRunner(uneven) }));
+    const [three] = more;
+    const told: number[] = [];
+    const alone = withoutJobs(await run(newSearch({}), one!));
+    for (const each of more) {
+      const onTrial = each === three ? ({ trial }: Trial) => told.push(trial) : undefined;
+      expect(withoutJobs(await run(newSearch({}), { ...each, onTrial }))).toEqual(alone);
+    }
+    for (const { inFlight, runner } of [one!, ...more]) expect(runner.most()).toBe(inFlight);
+    expect(told).toEqual(Array.from({ length: 25 }, (_, index) => index));
+    // The search contains everything that an overlap could confuse: accepted and wrong trials, and code that another
+    // island had proposed.
+    expect(alone).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ status: 'accepted', operator: 'crossover' }),
+        expect.objectContaining({ status: 'wrong' }),
+        expect.objectContaining({
+          why: expect.stringMatching(/^The code and parameters of trial \d+ again/) as string,
+        }),
+      ]),
+    );
+    const codes = three!.runner.begun;
+    expect(codes).toHaveLength(new Set(codes).size);
+    expect(withoutJobs(await run(newSearch({ seed: 8 }), { ...three!, runner: fakeRunner(uneven) }))).not.toEqual(
+      alone,
+    );
+  });
 
 test('a search that was cut off while trials were in flight continues as if it had not been cut off', async () => {
   const whole = withoutJobs(await run(newSearch({}), { inFlight: 3, runner: fakeRunner(uneven) }));
