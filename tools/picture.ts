@@ -14,7 +14,7 @@ const terminal = new Terminal(join(ROOT, 'node_modules/.bin/fa-tui'), ['start'],
   env: { ...process.env, FLASHCORE_HOME: home },
 });
 try {
-  await terminal.waitFor(/passed/i, 300_000);
+  await terminal.waitFor(/passed: /, 300_000);
   terminal.type(process.argv[2] ?? '1');
   await new Promise((resolve) => setTimeout(resolve, 1_000));
   writeFileSync(join(ROOT, 'docs/fa-tui.svg'), terminalSvg(terminal));
