@@ -36,6 +36,24 @@ test('lines that decide by a variable or compute with it are uses, other than co
   ]);
 });
 
+test('a name in a string or a comment is no use', () => {
+  const text = `static_assert(sizeof(Tile) == 128,
+              "Q and K in fp16; V, S and O in fp32");  // S
+  const char letter = 'S'; /* S + 1 */
+  printf("\\"%d\\" of S + 1", 1);
+  const int end = S + 1; // S - 1`;
+  expect(used(text, ['S'])).toEqual(['const int end = S + 1; // S - 1']);
+  expect(used("key = 'S + 1'\nend = S + 1  # it's S + 2", ['S'], 'k.py')).toEqual(["end = S + 1  # it's S + 2"]);
+});
+
+test('hostile lines take linear time', () => {
+  for (const hostile of ['/*', '"\\', "'"]) {
+    const startedMs = performance.now();
+    used(hostile.repeat(200_000), ['S']);
+    expect(performance.now() - startedMs).toBeLessThan(2_000);
+  }
+});
+
 test('where a variable is only passed on, that line is given, and none where many use it', () => {
   expect(used('void k(int causal) {\n  attend({S, causal}, 1);\n}', ['causal'])).toEqual(['attend({S, causal}, 1);']);
   expect(used('  a = causal + 1;\n'.repeat(4), ['causal'])).toEqual([]);

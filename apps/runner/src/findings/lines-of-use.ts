@@ -20,10 +20,18 @@ export function linesOfUse(sources: readonly SourceText[], file: string, names: 
   return found.length <= MOST_LINES ? found : [];
 }
 
-/** The lines without their comments. */
+const STRING = String.raw`"(?:[^"\\]|\\.)*"?`;
+/**
+ * Texts in which a name is no use of a variable: strings, characters and comments. One that does not end matches, too,
+ * or the search would take quadratic time.
+ */
+const NOT_CODE = new RegExp(String.raw`${STRING}|'(?:[^'\\]|\\.){1,4}'|//.*|/\*.*?(?:\*/|$)`, 'g');
+const NOT_PYTHON_CODE = new RegExp(String.raw`${STRING}|'(?:[^'\\]|\\.)*'?|#.*`, 'g');
+
+/** The lines without their strings and comments. */
 function codeLines(source: SourceText | undefined): string[] {
-  const comment = source?.path.endsWith('.py') ? '#' : '//';
-  return (source?.text ?? '').split('\n').map((line) => line.split(comment)[0]!);
+  const notCode = source?.path.endsWith('.py') ? NOT_PYTHON_CODE : NOT_CODE;
+  return (source?.text ?? '').split('\n').map((line) => line.replace(notCode, ''));
 }
 
 const isCalled = (line: string, method: string): boolean => new RegExp(`(?:\\.|->)${method}\\(`).test(line);
