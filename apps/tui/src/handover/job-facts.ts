@@ -90,6 +90,9 @@ export function totalCost(jobs: readonly GetJobResponse[]): string {
   const known = results.filter(({ costUsd }) => costUsd !== undefined);
   const dollars = known.reduce((sum, { costUsd = 0 }) => sum + costUsd, 0);
   const unknown = results.length - known.length;
-  const cost = known.length === 0 ? 'cost not known' : formatCost(dollars);
+  const [reason, ...others] = new Set(results.map(({ costMissing }) => costMissing));
+  // What to do about an unknown cost is said where the job is.
+  const none = (others.length === 0 && reason?.split(';')[0]) || 'cost not known';
+  const cost = known.length === 0 ? none : formatCost(dollars);
   return `${formatSeconds(seconds)} of the device, ${cost}${known.length > 0 && unknown > 0 ? `, not known for ${unknown} of ${results.length} jobs` : ''}`;
 }

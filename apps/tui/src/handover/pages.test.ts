@@ -33,6 +33,7 @@ import { summaryOf } from '../search/search-report.ts';
 import { SearchStore } from '../search/search-store.ts';
 import { finalReport } from './final-report.ts';
 import { PAGE_WRITERS } from './writers.ts';
+import { totalCost } from './job-facts.ts';
 import { kernelReport } from './kernel-report.ts';
 import { labLog } from './lab-log.ts';
 import { searchReport } from './search-page.ts';
@@ -442,4 +443,15 @@ test('a lab log since the evening has the jobs that were submitted before and en
   } as unknown as RunnerClient;
   const { jobs: listed, leftOut } = await new RunnerSource(client).list({ since: 100, most: 9 });
   expect([listed.map(({ job }) => job!.name), leftOut]).toEqual([['jobs/long', 'jobs/waited'], false]);
+});
+
+test('the total of jobs without a charge says so', () => {
+  const job = (costMissing: string) => create(GetJobResponseSchema, { result: { deviceSeconds: 2, costMissing } });
+  const free = job("no charge: the emulator runs on the host's own processor");
+  const unknown = job('cost not known; set --usd-per-hour');
+  expect([[free, free], [unknown], [free, unknown]].map(totalCost)).toEqual([
+    "4.00 s of the device, no charge: the emulator runs on the host's own processor",
+    '2.00 s of the device, cost not known',
+    '4.00 s of the device, cost not known',
+  ]);
 });
