@@ -72,6 +72,15 @@ test('the hottest line has the largest figure of the order shown', () => {
   expect(Object.fromEntries(hottest)).toMatchObject({ line: 1, instructions: 1, tensor: 3, special: 2 });
 });
 
+test('of two lines with equal figures, the hottest has more instructions', () => {
+  const lines = [
+    { line: 39, instructions: 12n, sharedWavefronts: 5n },
+    { line: 127, instructions: 20n, sharedWavefronts: 5n },
+  ];
+  const shown = shownLines(create(ProfileResultSchema, { lines })).flatMap((file) => file.lines);
+  expect(hottestLine(shown, 'wavefronts')?.line.line).toBe(127);
+});
+
 test('in the order of the file, the hottest line is the one that the bottleneck names', () => {
   const bound = ['instruction issue: its', 'shared memory: its', 'L1 cache: its', 'special functions: its'];
   expect(bound.map((bottleneck) => hottestOf(bottleneck))).toEqual([1, 3, 2, 2]);

@@ -112,11 +112,11 @@ const AMOUNTS = {
 
 type Sort = 'line' | keyof typeof AMOUNTS;
 
-/** Sorts the largest figure first; "line" keeps the order of the file. */
+/** Sorts the largest figure first, and of equal ones the most instructions; "line" keeps the order of the file. */
 export function sortedLines<Line extends ShownLine>(lines: readonly Line[], sort: Sort): readonly Line[] {
   if (sort === 'line') return lines;
   const amountOf = AMOUNTS[sort];
-  return lines.toSorted((a, b) => Number(amountOf(b) - amountOf(a)));
+  return lines.toSorted((a, b) => Number(amountOf(b) - amountOf(a)) || b.share - a.share);
 }
 
 /** The figures by which a line is the hottest. */
