@@ -461,22 +461,26 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
   const size_t first_element =
       (T::PAGED ? stripe.kv_head : size_t(stripe.sequence) * cache.capacity * kv_heads + stripe.kv_head) * T::HEAD_DIM;
 
-  // Positions of the keys that a warp copies in a paged cache, one per lane, looked up a tile ahead so that copies need
-  // not wait. What the table says of keys after the sequence's end is loaded, so that no load waits for the length, but
-  // not used. In each pass, the group's warps copy neighbouring rows.
+  // Where the keys are that a warp copies in a paged cache, one per lane, looked up a tile ahead so that copies need not
+  // wait. A page is used only when its copy starts: the warp would wait for the table where it computes with the page.
+  // What the table says of keys after the sequence's end is loaded, so that no load waits for the length, but not used.
+  // In each pass, the group's warps copy neighbouring rows.
   constexpr int WARP_ROWS = T::BLOCK_KV / T::WARPS_Q, ROWS_A_PASS = WARP / CHUNKS;
+  struct Found {
+    int page = 0, row = 0;  // of the page
+  };
   const auto look_up = [&](int own_tile) {
+    if constexpr (!T::PAGED) return Found{};
     const int own = lane % WARP_ROWS,
               in_tile = (own / ROWS_A_PASS * T::WARPS_Q + place.warp) * ROWS_A_PASS + own % ROWS_A_PASS;
-    const int key = share.first_key<T>(own_tile) + in_tile;
-    if (!T::PAGED || key >= cache.capacity) return 0;
-    const int page = key / cache.page;
-    return cache.table[size_t(stripe.sequence) * cache.most_pages + page] * cache.page + key - page * cache.page;
+    const int key = min(share.first_key<T>(own_tile) + in_tile, cache.capacity - 1), page = key / cache.page;
+    return Found{cache.table[size_t(stripe.sequence) * cache.most_pages + page], key - page * cache.page};
   };
   // Rows beyond the share's end are not read, but filled with zeros.
   int own_tiles = share.tiles<T>();
-  const auto copy_tile = [&](int own_tile, int looked_up) {
+  const auto copy_tile = [&](int own_tile, const Found& found) {
     const int first_key = share.first_key<T>(own_tile);
+    const unsigned lane_position = found.page * cache.page + found.row;
     const uint32_t K_smem = ring_smem + own_tile % T::STAGES * T::STAGE_BYTES;
     if (own_tile < own_tiles) {
 #pragma unroll
@@ -485,7 +489,7 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
 #pragma unroll
         for (int i = 0; i < T::BLOCK_KV * CHUNKS; i += T::GROUP_THREADS) {
           const int row = (i + place.thread) / CHUNKS, chunk = (i + place.thread) % CHUNKS;
-          const size_t at = T::PAGED ? unsigned(__shfl_sync(0xffffffffu, looked_up, (i / T::WARPS_Q + lane) / CHUNKS))
+          const size_t at = T::PAGED ? __shfl_sync(0xffffffffu, lane_position, (i / T::WARPS_Q + lane) / CHUNKS)
                                      : size_t(first_key + row);
           cp_async_16(K_smem + tensor * T::KV_BYTES + tile_offset<T, T::BLOCK_KV>(row, chunk),
                       rows + at * row_stride + chunk * 8, first_key + row < share.end);
@@ -493,7 +497,7 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
       }
     }
   };
-  int first_found[T::STAGES];  // looked up together, so that no load waits for another
+  Found first_found[T::STAGES];  // looked up together, so that no load waits for another
 #pragma unroll
   for (int stage = 0; stage < T::STAGES; ++stage) first_found[stage] = look_up(stage);
   // A warp of a cluster has few tiles, each from a place that no load has touched before: their entries go to L2 now.
@@ -517,8 +521,7 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
     copy_tile(stage, first_found[stage]);
     cp_async_commit();  // even if the group is empty, because the waits count groups
   }
-  constexpr bool LOOKS_AHEAD = T::HEAD_DIM < 256;  // one register more would spill
-  int found = LOOKS_AHEAD ? look_up(T::STAGES) : 0;
+  Found found = look_up(T::STAGES);
   const int length = length_of();
   share.end = min(share.end, length);
   own_tiles = share.tiles<T>();
@@ -549,8 +552,8 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
       if (own_tile > 0) {
         cp_async_wait<T::STAGES - 2>();
         publish<T>(place);  // this tile has arrived and the previous one has been read, so its stage may be refilled
-        copy_tile(own_tile - 1 + T::STAGES, LOOKS_AHEAD ? found : look_up(own_tile - 1 + T::STAGES));
-        if constexpr (LOOKS_AHEAD) found = look_up(own_tile + T::STAGES);
+        copy_tile(own_tile - 1 + T::STAGES, found);
+        found = look_up(own_tile + T::STAGES);
         cp_async_commit();
       }
     }

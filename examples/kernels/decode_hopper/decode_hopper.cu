@@ -53,6 +53,16 @@ STREAM_ENTRY(decode_hopper_d64_short, D64Short, 4, 128, D64_SHORT_BYTES)
 STREAM_ENTRY(decode_hopper_d128_short, D128Short, 3, 128, D128_SHORT_BYTES)
 STREAM_ENTRY(decode_hopper_d256_short, D256Short, 2, 128, D256_SHORT_BYTES)
 
+// The same for more sequences than find a place at once: an SM has room for more of these CTAs.
+using D64OneWarp = Divided<64, 16, 1, FEW_KEYS, 1>;
+using D128OneWarp = Divided<128, 16, 1, FEW_KEYS, 1>;
+using D64TwoWarps = Divided<64, 16, 2, FEW_KEYS, 1>;
+using D128TwoWarps = Divided<128, 16, 2, FEW_KEYS, 1>;
+STREAM_ENTRY(decode_hopper_d64_one_warp, D64OneWarp, 16, 32, D64_ONE_WARP_BYTES)
+STREAM_ENTRY(decode_hopper_d128_one_warp, D128OneWarp, 8, 32, D128_ONE_WARP_BYTES)
+STREAM_ENTRY(decode_hopper_d64_two_warps, D64TwoWarps, 8, 64, D64_TWO_WARPS_BYTES)
+STREAM_ENTRY(decode_hopper_d128_two_warps, D128TwoWarps, 4, 64, D128_TWO_WARPS_BYTES)
+
 // A CTA has few keys: all of them are on their way at once, and three CTAs fit on an SM.
 using D64Slim = Clustered<64, 16, 4, D64_TILE_KEYS, 2>;
 using D128Slim = Clustered<128, 16, 4, TILE_KEYS, 2>;
