@@ -19,7 +19,7 @@ export { LoadedCandidate } from './worker/driver/loaded-candidate.ts';
 export type { Candidate } from './worker/messages/launchable.ts';
 export type { Filling, ProfileOnceJob } from './worker/messages/profiling.ts';
 export { RunBuffers } from './worker/verify/buffers.ts';
-export { compareOutput, type CompareOptions, type Comparison } from './worker/verify/output-comparison.ts';
+export { compareOutput, wrongPlaces, type CompareOptions, type Comparison } from './worker/verify/output-comparison.ts';
 export { NORMAL, drawInputs } from './worker/verify/inputs.ts';
 export { compareOutputs, judgeOutputs, roundingLimitOf, roundingOf } from './worker/verify/judgement.ts';
 export { ClockStamps } from './worker/benchmark/clock-stamps.ts';

@@ -12,7 +12,7 @@ import {
   type ProblemCase,
   type ShapeFields,
 } from '@flashcore/shared/kernels';
-import { compareOutput, outputOf, type CompareOptions, type Comparison } from '@flashcore/runner/testing';
+import { compareOutput, outputOf, wrongPlaces, type CompareOptions, type Comparison } from '@flashcore/runner/testing';
 import { compiledReference } from '../support/reference.ts';
 
 const reference = await compiledReference();
@@ -132,12 +132,32 @@ test('an output with too many wrong rows to list names only the wrong column', (
   const tall: ShapeFields = { batch: 1, heads: 1, sequenceLength: rows, headDim: 2, causal: false };
   const want = new Float64Array(2 * rows);
   const got = halves(want.map((_, index) => index % 2));
-  const { mismatches, mismatchPlaces } = compareOutput(reference, got, want, {
-    output: outputOf(attentionCase(tall, 'fp16')),
-    poison: POISON,
-    tolerance: { absolute: 1e-2, relative: 0 },
+  const output = outputOf(attentionCase(tall, 'fp16'));
+  const tolerance = { absolute: 1e-2, relative: 0 };
+  expect(wrongPlaces(got, want, { output, tolerance, modelled: undefined, limit: 2 })).toEqual({
+    ...{ heads: [0], rows: [], columns: [1] },
+    ...{ ofHeads: 1, ofRows: rows, ofColumns: 2 },
   });
-  expect([mismatches, mismatchPlaces]).toEqual([rows, { rows: [], columns: [1], ofRows: rows, ofColumns: 2 }]);
+});
+
+test('an error beyond rounding is wrong in each of its rows, whichever elements are outside the tolerance', () => {
+  const wide: ShapeFields = { batch: 1, heads: 4, sequenceLength: 8, headDim: 16, causal: false };
+  const want = new Float64Array(4 * 8 * 16);
+  const place = (head: number, row: number, column: number): number => (head * 8 + row) * 16 + column;
+  const wrong = want.slice();
+  wrong[place(1, 2, 3)] = 0.5;
+  for (let column = 0; column < 16; column += 1) wrong[place(3, 5, column)] = 3e-3;
+  const output = outputOf(attentionCase(wide, 'fp16'));
+  const modelled = new Float32Array(want.length).fill(1e-3);
+  const options = { output, tolerance: { absolute: 1e-2, relative: 0 }, limit: 2 };
+  const places = (rounding: Float32Array | undefined) => {
+    const { heads, rows, columns } = wrongPlaces(halves(wrong), want, { ...options, modelled: rounding })!;
+    return { heads, rows, columns: columns.length };
+  };
+  expect([places(modelled), places(undefined)]).toEqual([
+    { heads: [1, 3], rows: [2, 5], columns: 16 },
+    { heads: [1], rows: [2], columns: 1 },
+  ]);
 });
 
 test('an exact output has no error and norm ratio 1', () => {
@@ -302,15 +322,6 @@ function oneByOne(
     ...(worst >= 0 && { worst: at(worst) }),
     worstOfLimit: ofLimit,
     firstMismatches: first.slice(0, 16).map(at),
-    mismatchPlaces:
-      first.length === 0
-        ? undefined
-        : {
-            rows: ascending(first.map((index) => Math.floor(index / D) % S)),
-            columns: ascending(first.map((index) => index % D)),
-            ofRows: S,
-            ofColumns: D,
-          },
     errorMap: {
       rows,
       columns,
@@ -327,8 +338,6 @@ function oneByOne(
     normRatio: total('want') === 0 ? 1 : Math.sqrt(total('got') / total('want')),
   } satisfies Comparison;
 }
-
-const ascending = (values: readonly number[]): number[] => [...new Set(values)].sort((a, b) => a - b);
 
 /**
  * Reference values of every size, and outputs that differ from them by a rounding, by little or by much, and that are

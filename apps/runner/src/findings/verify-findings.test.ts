@@ -2,7 +2,7 @@ import type { Finding } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import type { CaseReport, OutputReport, WrongKeys } from '../../worker/messages/verifying.ts';
-import { caseFindings, placesText } from './verify-findings.ts';
+import { TRY_SMALLER, caseFindings, placesText } from './verify-findings.ts';
 
 /** The findings about an output with these counts. */
 function found(
@@ -67,7 +67,7 @@ test('a finding does not claim that the worst element has the largest error if a
 
 test('a finding names the few rows or columns that all mismatches are in', () => {
   const of = (rows: number[], columns: number[], named = false): string =>
-    placesText({ rows, columns, ofRows: 333, ofColumns: 64 }, named);
+    placesText({ heads: [0], rows, columns, ofHeads: 1, ofRows: 333, ofColumns: 64 }, [1n, 1n, 333n, 64n], named);
   const all = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
   expect([
     of(all(333), [57, 59, 61, 63]),
@@ -86,7 +86,60 @@ test('a finding names the few rows or columns that all mismatches are in', () =>
     'row 7, column 3',
     'every 4th column from 0 to 60',
     '',
+    '8 of 64 columns (d0 to d60)',
+  ]);
+});
+
+test('a finding names the few heads that all mismatches are in', () => {
+  const of = (heads: number[], [batches, perBatch]: [number, number]): string => {
+    const extents = { ofHeads: batches * perBatch, ofRows: 333, ofColumns: 64 };
+    const dims = [batches, perBatch, 333, 64].map(BigInt);
+    return placesText({ heads, rows: [], columns: [], ...extents }, dims, false);
+  };
+  const all = (count: number, from = 0): number[] => Array.from({ length: count }, (_, index) => from + index);
+  expect([
+    of([3], [1, 8]),
+    of([3, 11], [2, 8]),
+    of([3], [2, 8]),
+    of([3, 13], [2, 8]),
+    of(all(8, 8), [2, 8]),
+    of([2], [4, 1]),
+    of([1, 2, 3, 9, 10, 20, 29], [4, 8]),
+    of(all(9), [2, 8]),
+    of([0], [1, 1]),
+  ]).toEqual([
+    'head h3',
+    'head h3 of every batch',
+    'head b0 h3',
+    'heads b0 h3 and b1 h5',
+    'batch b1',
+    'batch b2',
+    '7 of 32 heads, first b0 h1',
     '',
+    '',
+  ]);
+});
+
+test('the advice about number formats is given only for an error that is everywhere', () => {
+  const remedyOf = (report: Partial<CaseReport>, output: Partial<OutputReport>): string => {
+    const figures = {
+      ...{ mismatches: 0, nanCount: 0, infCount: 0, unwrittenCount: 0, elements: 8n, maxAbsError: 0.5 },
+      ...{ firstMismatches: [], rounding: { ratio: 33.5, limit: 2 }, errorMap: { outputDims: [2n, 8n, 512n, 64n] } },
+    };
+    const outputs = [{ name: 'O', figures, beyondRounding: true, ...output } as unknown as OutputReport];
+    const whole = { outputs, modified: [], straying: 0, isAttention: true, ...report };
+    return caseFindings(whole as unknown as CaseReport, parseShape('2x8x512x64'))[0]!.remedy;
+  };
+  const places = { rows: [], columns: [], ofHeads: 16, ofRows: 512, ofColumns: 64 };
+  const everywhere = { mismatchPlaces: { ...places, heads: Array.from({ length: 16 }, (_, head) => head) } };
+  expect([
+    remedyOf({}, everywhere),
+    remedyOf({ tooLargeToExplain: true }, { mismatchPlaces: { ...places, heads: [3, 11] } }),
+    remedyOf({}, { ...everywhere, wrongKeys: { keys: [89], ofKeys: 512, change: { kind: 'weights', factor: 1.25 } } }),
+  ]).toEqual([
+    'Keep inputs and weights in the dtype of the tensors, and sums and logits in fp32: a format of 8 bits, small values left out and sums in fp16 look like this',
+    `Look for what the kernel does differently in head h3 of every batch. ${TRY_SMALLER}`,
+    'This is the output where the weights of key 89 are 1.25 times the right ones: look at what the kernel does differently with this key',
   ]);
 });
 
@@ -171,6 +224,6 @@ test('an output that a few keys explain names them, and what the kernel makes of
     'This is the output without keys 120 to 123: look at what skips or masks them',
     'This is the output where rows also see key 5, which is masked: look at the mask',
     'This is the output where the kernel treats only keys 40 and 41 wrongly: look at what it does differently with these keys',
-    'This is the output where the kernel treats only 7 of 128 keys wrongly: look at what it does differently with these keys',
+    'This is the output where the kernel treats only 7 of 128 keys (1 to 61) wrongly: look at what it does differently with these keys',
   ]);
 });

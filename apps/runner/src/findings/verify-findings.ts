@@ -13,7 +13,7 @@ import type { CaseReport, MismatchPlaces, OutputReport, WrongKeys } from '../../
 
 /** The findings about a case's outputs, worst first; empty if there are none. */
 export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
-  const { outputs, modified, straying, isAttention, likeMutants = [] } = report;
+  const { outputs, modified, straying, isAttention, likeMutants = [], tooLargeToExplain = false } = report;
   const of: MakeFinding = (kind, message, remedy) =>
     create(FindingSchema, { kind, message: `${formatShape(shape)}: ${message}`, remedy, shape });
   const elements = outputs.reduce((sum, { figures }) => sum + figures.elements, 0n);
@@ -42,6 +42,7 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
         named: areNamed(outputs, shape),
         isAttention,
         likeMutants,
+        tooLarge: tooLargeToExplain,
         others: modified.length + straying,
       }),
     ),
@@ -63,6 +64,10 @@ const SHORT_NAMED_RANK = 4;
 /** Begins the remedy of a wrong output about which nothing is known. */
 export const SEE_THE_MAP = 'See where the errors are, on the error map (view 2, or fa-tui verify)';
 
+/** Ends the remedy of a wrong output that was too large to look for the mistake. */
+export const TRY_SMALLER =
+  'This shape is too large to look for the mistake: run a smaller one, with one batch and one head';
+
 /** Begins the last sentence of a remedy: the command that repeats the fault on inputs that the runner drew. */
 export const TO_REPEAT = '. To repeat it: ';
 
@@ -77,6 +82,8 @@ interface OutputContext {
   named: boolean;
   isAttention: boolean;
   likeMutants: NonNullable<CaseReport['likeMutants']>;
+  /** Whether it was too large to look for the mistake. */
+  tooLarge: boolean;
   /** The number of other findings about the same case. */
   others: number;
 }
@@ -86,8 +93,10 @@ function outputFindings(output: OutputReport, context: OutputContext): Finding[]
   const { of, named, isAttention, others } = context;
   const { name, figures, mismatchPlaces, beyondRounding, trivialNorm } = output;
   const findings: Finding[] = [];
-  const where = placesText(mismatchPlaces, named);
+  const where = placesText(mismatchPlaces, figures.errorMap.outputDims, named);
   const allIn = where === '' ? '' : `, all in ${where}`;
+  const lookIn = `Look for what the kernel does differently in ${where}`;
+  const smaller = context.tooLarge ? `. ${TRY_SMALLER}` : '';
   const notFinite = figures.nanCount + figures.infCount;
   const wrong = figures.mismatches - notFinite - figures.unwrittenCount;
   const first = figures.firstMismatches[0];
@@ -127,8 +136,8 @@ function outputFindings(output: OutputReport, context: OutputContext): Finding[]
         `${counted(wrong)} outside the tolerance${allIn}; the largest error is ${formatError(figures.maxAbsError)}${worstText(figures, place)}`,
         likenessText(output, context) ||
           (where === ''
-            ? `${SEE_THE_MAP}: whole tiles point to indexing or a missing barrier, whole rows to ${isAttention ? 'the running maximum and sum' : 'what is computed once a row'}`
-            : `Look for what the kernel does differently in ${where}; the error map (view 2, or fa-tui verify) shows them`),
+            ? `${SEE_THE_MAP}: whole tiles point to indexing or a missing barrier, whole rows to ${isAttention ? 'the running maximum and sum' : 'what is computed once a row'}${smaller}`
+            : `${lookIn}; the error map (view 2, or fa-tui verify) shows them${smaller}`),
       ),
     );
   }
@@ -137,8 +146,12 @@ function outputFindings(output: OutputReport, context: OutputContext): Finding[]
     findings.push(
       of(
         FindingKind.WRONG_RESULT,
-        `each element${named ? ` of ${name}` : ''} is within the tolerance, but ${rowsText(figures.errorMap.outputDims)} the error is ${ratio.toPrecision(3)} times what rounding to the dtype explains (limit ${limit.toPrecision(3)})`,
-        `Keep inputs${isAttention ? ' and weights' : ''} in the dtype of the tensors, and sums${isAttention ? ' and logits' : ''} in fp32: a format of 8 bits, small values left out and sums in fp16 look like this`,
+        `each element${named ? ` of ${name}` : ''} is within the tolerance, but ${rowsText(figures.errorMap.outputDims)} the error is ${ratio.toPrecision(3)} times what rounding to the dtype explains (limit ${limit.toPrecision(3)})${allIn}`,
+        likenessText(output, context) ||
+          // A number format is the same in every row.
+          (where === ''
+            ? `Keep inputs${isAttention ? ' and weights' : ''} in the dtype of the tensors, and sums${isAttention ? ' and logits' : ''} in fp32: a format of 8 bits, small values left out and sums in fp16 look like this${smaller}`
+            : `${lookIn}${smaller}`),
       ),
     );
   }
@@ -198,19 +211,41 @@ function rowsText(outputDims: readonly bigint[]): string {
 }
 
 /**
- * The few rows or columns that all mismatches are in, for example "columns d57, d59, d61 and d63", "rows s320 to s332"
- * or "every 4th column from 3 to 63"; empty if they are everywhere.
+ * The few heads, rows or columns that all mismatches are in, for example "head h3", "columns d57, d59, d61 and d63",
+ * "rows s320 to s332" or "every 4th column from 3 to 63"; empty if they are everywhere.
  */
-export function placesText(places: MismatchPlaces | undefined, named: boolean): string {
+export function placesText(places: MismatchPlaces | undefined, outputDims: readonly bigint[], named: boolean): string {
   if (places === undefined) return '';
   const [s, d] = named ? ['', ''] : ['s', 'd'];
   return [
+    outputDims.length === SHORT_NAMED_RANK ? headsText(places, Number(outputDims[1])) : '',
     indicesText(places.rows, { extent: places.ofRows, noun: 'row', letter: s }),
     indicesText(places.columns, { extent: places.ofColumns, noun: 'column', letter: d }),
   ]
     .filter((text) => text !== '')
     .join(', ');
 }
+
+/** Such as "head h3", "heads b0 h3 and b1 h5", "head h3 of every batch" or "batch b1"; empty for most of the heads. */
+function headsText({ heads, ofHeads }: MismatchPlaces, perBatch: number): string {
+  if (heads.length === 0 || heads.length > LARGE_SHARE * ofHeads) return '';
+  const batches = ofHeads / perBatch;
+  const inBatch = [...new Set(heads.map((head) => head % perBatch))];
+  const ofBatches = [...new Set(heads.map((head) => Math.floor(head / perBatch)))];
+  if (perBatch === 1) return indicesText(ofBatches, { extent: batches, noun: 'batch', nouns: 'batches', letter: 'b' });
+  const whole = heads.length === inBatch.length * ofBatches.length;
+  if (whole && inBatch.length === perBatch)
+    return indicesText(ofBatches, { extent: batches, noun: 'batch', nouns: 'batches', letter: 'b' });
+  if (whole && ofBatches.length === batches) {
+    const text = indicesText(inBatch, { extent: perBatch, noun: 'head', letter: 'h' });
+    if (text !== '') return batches === 1 ? text : `${text} of every batch`;
+  }
+  const names = heads.map((head) => `b${Math.floor(head / perBatch)} h${head % perBatch}`);
+  if (heads.length <= MOST_LISTED) return `${heads.length === 1 ? 'head' : 'heads'} ${LIST.format(names)}`;
+  return `${heads.length} of ${ofHeads} heads, first ${names[0]!}`;
+}
+
+const LIST = new Intl.ListFormat('en-GB');
 
 /** More indices than this share of an extent are "everywhere". */
 const LARGE_SHARE = 0.5;
@@ -219,10 +254,12 @@ const MOST_LISTED = 6;
 interface IndexWords {
   extent: number;
   noun: string;
+  /** The plural, if it is not the noun with an s. */
+  nouns?: string;
   letter: string;
 }
 
-function indicesText(indices: readonly number[], { extent, noun, letter }: IndexWords): string {
+function indicesText(indices: readonly number[], { extent, noun, nouns = `${noun}s`, letter }: IndexWords): string {
   const [first, second] = indices;
   const last = indices.at(-1);
   if (first === undefined || last === undefined || indices.length > LARGE_SHARE * extent) return '';
@@ -230,9 +267,10 @@ function indicesText(indices: readonly number[], { extent, noun, letter }: Index
   if (second === undefined) return `${noun} ${at(first)}`;
   const step = second - first;
   const isRegular = indices.every((index, place) => index === first + place * step);
-  if (isRegular && step === 1 && indices.length > 2) return `${noun}s ${at(first)} to ${at(last)}`;
-  if (indices.length <= MOST_LISTED) return `${noun}s ${indices.slice(0, -1).map(at).join(', ')} and ${at(last)}`;
-  return isRegular ? `every ${ordinal(step)} ${noun} from ${at(first)} to ${at(last)}` : '';
+  if (isRegular && step === 1 && indices.length > 2) return `${nouns} ${at(first)} to ${at(last)}`;
+  if (indices.length <= MOST_LISTED) return `${nouns} ${LIST.format(indices.map(at))}`;
+  if (isRegular) return `every ${ordinal(step)} ${noun} from ${at(first)} to ${at(last)}`;
+  return `${indices.length} of ${extent} ${nouns} (${at(first)} to ${at(last)})`;
 }
 
 const ORDINALS = new Intl.PluralRules('en', { type: 'ordinal' });

@@ -55,7 +55,7 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
         ...rules,
         checkDeterminism: isCheapTwice(services, shape),
         reportPlain: true,
-        likeMutantsOf: explain ? mutantsFor(services, shape) : undefined,
+        likeMutantsOf: explain ? mutantsFor(services) : undefined,
         tellOutputs: 'missing' in parity ? 0 : comparedInputs(services, inputs),
       },
       {
@@ -112,12 +112,9 @@ function isCheapTwice({ spec: { device, kernel } }: VariantServices, shape: Shap
   return !device.simulated || caseFlops(kernel.manifest.problem, shape) <= SIMULATED_TWICE_FLOPS;
 }
 
-/** The oracle computes a case once for each mutant, so a wrong output of a larger case is not compared with them. */
-const LIKE_MUTANTS_FLOPS = 5e7;
-
-function mutantsFor({ spec: { kernel } }: VariantServices, shape: Shape): VerifyRequest['likeMutantsOf'] {
+function mutantsFor({ spec: { kernel } }: VariantServices): VerifyRequest['likeMutantsOf'] {
   const { problem } = kernel.manifest;
-  return problem.mutants.length > 0 && caseFlops(problem, shape) <= LIKE_MUTANTS_FLOPS ? problem : undefined;
+  return problem.mutants.length > 0 ? problem : undefined;
 }
 
 interface ProbeOptions {
@@ -180,7 +177,7 @@ export async function runOnce(services: VariantServices, options: OnceOptions): 
       checkDeterminism,
       allInputs: true,
       reportPlain: false,
-      likeMutantsOf: mutantsFor(services, shape),
+      likeMutantsOf: mutantsFor(services),
       tellOutputs: 0,
     },
     {

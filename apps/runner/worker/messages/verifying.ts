@@ -47,7 +47,7 @@ export interface VerifyRequest extends JudgementRules {
    * for an output that exceeds the limit of rounding, because a large error of plain attention raises that limit.
    */
   reportPlain: boolean;
-  /** The problem, if a wrong output is to be compared with its mutants. */
+  /** The problem, if a wrong output is to be compared with its mutants; of a large case, the worst head is. */
   likeMutantsOf?: Problem | undefined;
   /**
    * Report tensors, output and reference for this many inputs, from the first. They are compared with another
@@ -104,13 +104,16 @@ export interface OutputFigures extends Pick<
 }
 
 /**
- * The rows and columns of an output that have elements outside the tolerance, in any batch and head. A list is empty if
- * it would be too long to send.
+ * The heads, rows and columns of an output that are wrong; rows and columns in any batch and head. A list is empty if it
+ * would be too long to send.
  */
 export interface MismatchPlaces {
+  /** Batch times the number of heads, plus the head. */
+  heads: readonly number[];
   rows: readonly number[];
   columns: readonly number[];
   /** The output's extents. */
+  ofHeads: number;
   ofRows: number;
   ofColumns: number;
 }
@@ -141,7 +144,7 @@ export interface OutputReport {
   /** The name of the output's own tolerance. */
   tolerance: string | undefined;
   figures: OutputFigures;
-  /** On any seed; undefined if nothing is outside or the output is too large. */
+  /** On any seed; undefined if nothing is wrong or the output is too large. */
   mismatchPlaces: MismatchPlaces | undefined;
   /** Set if the first wrong output is the right one times a factor, or each of its rows times one. */
   factors?: Factors | undefined;
@@ -165,6 +168,8 @@ export interface CaseReport {
   inputs: { failed: boolean; maxAbsError: number; roundingRatio: number }[];
   /** Undefined if plain attention does not apply to the case. */
   flashAttentionRule: boolean | undefined;
+  /** Whether a wrong output was too large to look for the mistake, even in its worst head alone. */
+  tooLargeToExplain?: boolean | undefined;
   /** Mutants of the problem whose answer the first wrong output is. */
   likeMutants?: Pick<ProblemMutant, 'name' | 'about'>[] | undefined;
   /** Buffers that the kernel changed although it must not: "K", "guard bytes after O". */

@@ -12,8 +12,8 @@ import { entryOf } from '@flashcore/shared/text';
 import type { Answers, Reference, RoundedAnswer } from '../driver/reference.ts';
 import { outputOf, outputsOf, type OutputExtent, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { Executor } from '../messages/device.ts';
-import type { JudgementRules, OutputFigures } from '../messages/verifying.ts';
-import { compareOutput, type Comparison } from './output-comparison.ts';
+import type { JudgementRules, MismatchPlaces, OutputFigures } from '../messages/verifying.ts';
+import { compareOutput, wrongPlaces, type Comparison } from './output-comparison.ts';
 import { ownReference } from './own-reference.ts';
 import { hasRounding, yardstickOf, type Yardstick } from './reference-book.ts';
 
@@ -48,6 +48,8 @@ export interface JudgedOutput {
   rounding: OutputFigures['rounding'];
   /** Whether the error is more than rounding explains, if the request asks for that check. */
   beyondRounding: boolean;
+  /** Where the output is wrong; undefined if nothing is, or if it is too large. */
+  places: MismatchPlaces | undefined;
   /** Whether the output's norm is far from the reference's and rounding does not explain the difference. */
   trivialNorm: boolean;
 }
@@ -99,11 +101,19 @@ export function judgeOutputs(
       ? { ratio: reference.roundingRatio(entryOf(tensors, output.name)!, answer, output).ratio, limit }
       : undefined;
     const comparison = comparisons[index]!;
+    const beyondRounding = limits.judgeRounding && rounding !== undefined && rounding.ratio > limit;
+    const places = (): MismatchPlaces | undefined =>
+      wrongPlaces(entryOf(tensors, output.name)!, answer.want, {
+        ...{ output, limit, tolerance: toleranceOfOutput(output, limits) },
+        explained: answer.roundingExplains === true && limits.judgeRounding ? EXPLAINED_BY_ROUNDING : 0,
+        modelled: limits.judgeRounding ? answer.rounding : undefined,
+      });
     return {
       comparison,
       rounding,
       trivialNorm: comparison.normRatio < MIN_NORM_RATIO && !mayVanish(answer),
-      beyondRounding: limits.judgeRounding && rounding !== undefined && rounding.ratio > limit,
+      beyondRounding,
+      places: comparison.mismatches > 0 || beyondRounding ? places() : undefined,
     };
   });
   return judged as [JudgedOutput, ...JudgedOutput[]];

@@ -15,12 +15,11 @@ import { BuildTools } from '../../src/build/build-tools.ts';
 import { ArtifactStore } from '../../src/store/artifacts.ts';
 import { TEST_HOST } from '../../src/testing/test-host.ts';
 import { loadReference, type Reference } from '../driver/reference.ts';
-import { outputsOf, tensorOf, type TensorsByName } from '../driver/tensor-bits.ts';
+import { tensorOf, valuesOfBits, type TensorsByName } from '../driver/tensor-bits.ts';
 import { NORMAL, drawInputs } from './inputs.ts';
-import { answersOf, compareOutputs, type JudgementLimits } from './judgement.ts';
-import { factorsOf, mutantsLike, type WrongRun } from './likeness.ts';
+import { answersOf, type JudgementLimits } from './judgement.ts';
+import { factorsOf, mistakeOf, mutantsLike, type Mistake, type WrongRun } from './likeness.ts';
 import { mutatedQuestion } from './mutate.ts';
-import { POISONS } from './verify-case.ts';
 
 const ATTENTION = installedProblem('attention');
 const KIND = problemCase(ATTENTION, valuesOf(parseShape('1x2x64x64c')), 'fp16');
@@ -58,11 +57,7 @@ const like = async (O: TensorsByName[string]): Promise<string[]> =>
 
 async function likeRun(O: TensorsByName[string]): Promise<WrongRun> {
   const answers = await answersOf(reference, KIND, { inputs, own: undefined });
-  const outputs = { O };
-  const comparisons = compareOutputs(reference, outputs, {
-    ...{ outputs: outputsOf(KIND), answers, limits: LIMITS, poison: POISONS[0] },
-  });
-  return { kind: KIND, inputs, outputs, comparisons, limits: LIMITS, own: undefined };
+  return { kind: KIND, inputs, outputs: { O }, answers, limits: LIMITS, own: undefined };
 }
 
 /** What a kernel with this mistake computes, with another rounding in each element. */
@@ -104,6 +99,71 @@ test('an output that is wrong in another way is like no mutant', async () => {
       ),
     ),
   ).toEqual([]);
+});
+
+const [LENGTH, WIDTH] = [256, 64];
+
+/** A case of several heads whose outputs together are too large for the mutants, with a mistake in one of its heads. */
+async function wrongInHead(shape: string, mistake: (head: HeadOf) => Float64Array): Promise<WrongRun> {
+  const kind = problemCase(ATTENTION, valuesOf(parseShape(shape)), 'fp16');
+  const drawn = drawInputs(kind, { seed: '5eed', rule: NORMAL }, reference);
+  const answers = await answersOf(reference, kind, { inputs: drawn, own: undefined });
+  const O = Float32Array.from(answers.get('O')!.want);
+  const [heads, ofKeys] = [kind.values['H']!, kind.values['Hkv']!];
+  const matrixOf = (name: string, head: number): Float32Array =>
+    valuesOfBits(drawn[name]!, 'fp16').subarray(head * LENGTH * WIDTH, (head + 1) * LENGTH * WIDTH);
+  // The last batch and the last head but one.
+  const head = O.length / (LENGTH * WIDTH) - 2;
+  const ofHead = Math.floor(head / heads) * ofKeys + Math.floor(((head % heads) * ofKeys) / heads);
+  O.set(mistake({ q: matrixOf('Q', head), k: matrixOf('K', ofHead), v: matrixOf('V', ofHead) }), head * LENGTH * WIDTH);
+  return { kind, inputs: drawn, outputs: { O: tensorOf(O, 'fp16') }, answers, limits: LIMITS, own: undefined };
+}
+
+interface HeadOf {
+  readonly q: Float32Array;
+  readonly k: Float32Array;
+  readonly v: Float32Array;
+}
+
+/** A head by three loops; `weight` changes the exponentials. */
+function attend({ q, k, v }: HeadOf, { scale, weight }: { scale: number; weight: (key: number) => number }) {
+  const out = new Float64Array(LENGTH * WIDTH);
+  for (let row = 0; row < LENGTH; row += 1) {
+    let total = 0;
+    for (let key = 0; key < LENGTH; key += 1) {
+      let logit = 0;
+      for (let d = 0; d < WIDTH; d += 1) logit += q[row * WIDTH + d]! * k[key * WIDTH + d]!;
+      const each = weight(key) * Math.exp(logit * scale);
+      total += each;
+      for (let d = 0; d < WIDTH; d += 1) out[row * WIDTH + d]! += each * v[key * WIDTH + d]!;
+    }
+    for (let d = 0; d < WIDTH; d += 1) out[row * WIDTH + d]! /= total;
+  }
+  return out;
+}
+
+test('a mistake in one head of a case that is too large for the mutants is found in that head', async () => {
+  const shape = '2x4x256x64,Hkv=2';
+  const counted = await wrongInHead(shape, (head) =>
+    attend(head, { scale: 1 / 8, weight: (key) => (key === 189 ? 1.25 : 1) }),
+  );
+  const { likeMutants, wrongKeys } = (await mistakeOf(ATTENTION, counted, reference)) as Mistake;
+  const { keys, change } = wrongKeys!;
+  expect({ likeMutants, keys, kind: change!.kind, factor: 'factor' in change! && change.factor.toFixed(2) }).toEqual({
+    likeMutants: [],
+    ...{ keys: [189], kind: 'weights', factor: '1.25' },
+  });
+  const unscaled = await wrongInHead(shape, (head) => attend(head, { scale: 1, weight: () => 1 }));
+  expect(await mistakeOf(ATTENTION, unscaled, reference)).toEqual({
+    likeMutants: [{ name: 'scale_forgotten', about: 'logits are not divided by sqrt(D)' }],
+    wrongKeys: undefined,
+  });
+});
+
+test('a case whose heads are too long is not looked into', async () => {
+  const kind = problemCase(ATTENTION, valuesOf(parseShape('1x1x8192x64')), 'fp16');
+  const run = { kind, inputs: {}, outputs: {}, answers: new Map(), limits: LIMITS, own: undefined };
+  expect(await mistakeOf(ATTENTION, run, reference)).toBe('too large');
 });
 
 const output = {

@@ -1,4 +1,7 @@
-/** Finds what a wrong output resembles: the answer with a mutant of the problem, or the right answer times a factor. */
+/**
+ * Finds what a wrong output resembles: the answer with a mutant of the problem, the right answer times a factor, or
+ * attention that treats a few keys wrongly. In a large case, the worst head is looked at by itself.
+ */
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { parseExpression, type Problem, type ProblemCase, type ProblemMutant } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
@@ -12,20 +15,56 @@ import {
   type TensorsByName,
 } from '../driver/tensor-bits.ts';
 import type { Executor } from '../messages/device.ts';
-import type { Factors, OutputReport } from '../messages/verifying.ts';
+import type { Factors, OutputReport, WrongKeys } from '../messages/verifying.ts';
 import { answersOf, compareOutputs, saturated, type JudgementLimits } from './judgement.ts';
 import { mutatedOutputs, mutatedQuestion } from './mutate.ts';
 import type { Comparison } from './output-comparison.ts';
 import { ReferenceFailed } from './own-reference.ts';
+import { worstHeadOf } from './worst-head.ts';
+import { wrongKeysOf } from './wrong-keys.ts';
 
 export interface WrongRun {
   kind: ProblemCase;
   inputs: TensorsByName;
   /** What the kernel computed. */
   outputs: TensorsByName;
-  comparisons: readonly Comparison[];
+  /** What it should have computed. */
+  answers: Answers;
   limits: JudgementLimits;
   own: Executor | undefined;
+}
+
+/** What a wrong output resembles. */
+export interface Mistake {
+  likeMutants: Pick<ProblemMutant, 'name' | 'about'>[];
+  /** Of the first output. */
+  wrongKeys: WrongKeys | undefined;
+}
+
+export const isKnown = ({ likeMutants, wrongKeys }: Mistake): boolean =>
+  likeMutants.length > 0 || wrongKeys !== undefined;
+
+/** Floating-point operations of a case that the oracle computes once for each mutant. Heads take no longer together. */
+const MUTANTS_FLOPS = 5e7;
+const MUTANTS_FLOPS_OF_HEAD = 3e8;
+/** Of a head whose wrong keys are looked for; the oracle computes it once. */
+const KEYS_FLOPS_OF_HEAD = 5e9;
+
+const headsOf = (kind: ProblemCase): number => matricesOf(outputsOf(kind)[0]).heads;
+
+/** Compares a wrong output with the usual mistakes; in a large case of attention, only that of the worst head. */
+export async function mistakeOf(problem: Problem, run: WrongRun, reference: Reference): Promise<Mistake | 'too large'> {
+  const isSmall = run.kind.flops <= MUTANTS_FLOPS;
+  if (!isSmall && run.kind.flops / headsOf(run.kind) > KEYS_FLOPS_OF_HEAD) return 'too large';
+  const looked = isSmall ? run : worstHeadOf(problem, run);
+  if (looked === undefined) return 'too large';
+  const comparesMutants = isSmall || looked.kind.flops <= MUTANTS_FLOPS_OF_HEAD;
+  const likeMutants = comparesMutants ? await mutantsLike(problem, looked, reference) : [];
+  const { kind, inputs, outputs, answers } = looked;
+  const want = answers.get(outputsOf(kind)[0].name)!.want;
+  const wrongKeys = likeMutants.length > 0 ? undefined : wrongKeysOf(reference, { kind, inputs, outputs, want });
+  const mistake = { likeMutants, wrongKeys };
+  return comparesMutants || isKnown(mistake) ? mistake : 'too large';
 }
 
 /** An error that shrinks to this share of its square is explained; rounding is far below it. */
@@ -54,9 +93,11 @@ export async function mutantsLike(
   reference: Reference,
 ): Promise<Pick<ProblemMutant, 'name' | 'about'>[]> {
   const found: Pick<ProblemMutant, 'name' | 'about'>[] = [];
+  const now = comparedWith(run.answers, run, reference);
   for (const mutant of [...problem.mutants, ...('scale' in run.kind.values ? SCALE_MISTAKES : [])]) {
     const answers = await mutatedAnswers(problem, mutant, { run, reference });
-    if (answers && isExplained(answers, run, reference)) found.push({ name: mutant.name, about: mutant.about });
+    if (answers && isExplained(answers, { run, now }, reference))
+      found.push({ name: mutant.name, about: mutant.about });
     if (found.length === MOST_MUTANTS) break;
   }
   return found;
@@ -73,6 +114,7 @@ async function mutatedAnswers(
   if (change.kind === 'unwritten') return undefined;
   try {
     const question = mutatedQuestion(problem, mutant, { kind, inputs });
+    if (question && isSame(question.inputs, inputs) && question.kind === kind) return undefined;
     if (question) return saturated(kind, await answersOf(reference, question.kind, { inputs: question.inputs, own }));
     if (change.kind === 'set' || !outputsOf(kind).some(({ name }) => name === change.tensor)) return undefined;
     const answers = saturated(kind, await answersOf(reference, kind, { inputs, own }));
@@ -96,19 +138,33 @@ async function mutatedAnswers(
   }
 }
 
+/** Whether a mutant changed no input, such as one that clamps values that are small. */
+const isSame = (a: TensorsByName, b: TensorsByName): boolean =>
+  Object.keys(a).every((name) => Buffer.compare(bytesOf(entryOf(a, name)!), bytesOf(entryOf(b, name)!)) === 0);
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: TensorsByName[string]): Buffer =>
+  Buffer.from(buffer, byteOffset, byteLength);
+
 function isExplained(
   answers: Answers,
-  { kind, outputs, comparisons, limits }: WrongRun,
+  { run, now }: { run: WrongRun; now: readonly Comparison[] },
   reference: Reference,
 ): boolean {
-  const compared = outputsOf(kind);
-  const written = new Set(compared.map(({ name }) => name));
-  const extents = compared.every(({ name }) => answers.get(name)?.want.length === entryOf(outputs, name)!.length);
+  const extents = outputsOf(run.kind).every(
+    ({ name }) => answers.get(name)?.want.length === entryOf(run.outputs, name)!.length,
+  );
   if (!extents) return false;
-  const now = compareOutputs(reference, outputs, { outputs: compared, answers, limits, poison: 0, written });
+  const then = comparedWith(answers, run, reference);
   const squares = (all: readonly Comparison[]): number =>
     all.reduce((sum, { sumSquareError }) => sum + sumSquareError, 0);
-  return now.every(({ mismatches }) => mismatches === 0) && squares(now) <= EXPLAINED_SHARE * squares(comparisons);
+  return then.every(({ mismatches }) => mismatches === 0) && squares(then) <= EXPLAINED_SHARE * squares(now);
+}
+
+/** Compares the outputs with answers of the same extents. */
+function comparedWith(answers: Answers, { kind, outputs, limits }: WrongRun, reference: Reference): Comparison[] {
+  const compared = outputsOf(kind);
+  const written = new Set(compared.map(({ name }) => name));
+  return compareOutputs(reference, outputs, { outputs: compared, answers, limits, poison: 0, written });
 }
 
 /**

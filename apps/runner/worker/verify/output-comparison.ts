@@ -20,7 +20,6 @@ export interface Comparison {
   /** The error of `worst` divided by its limit; 0 if the output has no finite element. */
   worstOfLimit: number;
   firstMismatches: Plain<ElementError>[];
-  mismatchPlaces: MismatchPlaces | undefined;
   errorMap: ErrorBlocks;
   /** Norm of the output divided by the norm of the reference. */
   normRatio: number;
@@ -83,24 +82,16 @@ export function compareOutput(
   const valueAt = valueReader(got, dtype);
   const elementAt = (index: number): Plain<ElementError> => placed(dims, index, valueAt(index), want[index]!);
   const worst = worstIndex >= 0 ? elementAt(worstIndex) : undefined;
-  const limitAt = (index: number): number =>
-    Math.max(tolerance.absolute + tolerance.relative * Math.abs(want[index]!), explained * (rounding?.[index] ?? 0));
   const shareOf = ({ got: value, want: wanted }: Plain<ElementError>, index: number): number =>
-    value === wanted ? 0 : Math.abs(value - wanted) / limitAt(index);
-  const isOutside = (index: number): boolean => {
-    const [value, wanted] = [valueAt(index), want[index]!];
-    const error = value === wanted ? 0 : Math.abs(value - wanted);
-    // A finite value where an infinity is expected: the error and the limit are both infinite.
-    return !(error < Infinity && error <= limitAt(index));
-  };
-  const outside = counted.mismatches === 0 ? undefined : outsideOf(extent, grid, isOutside);
+    value === wanted ? 0 : Math.abs(value - wanted) / limitOf(index, { want, tolerance, rounding, explained });
+  const isOutside = outsideTolerance(valueAt, { want, tolerance, rounding, explained });
+  const outside = counted.mismatches === 0 ? [] : outsideInBlocks(extent, grid, isOutside);
   return {
     ...counted,
     elements: got.length,
     ...(worst && { worst }),
     worstOfLimit: worst ? shareOf(worst, worstIndex) : 0,
     firstMismatches: Array.from(first, elementAt),
-    mismatchPlaces: outside?.places,
     errorMap: {
       rows,
       columns,
@@ -112,7 +103,7 @@ export function compareOutput(
       worstWant: Array.from(mapIndex, (index) => want[index]!),
       headMaxAbsError: Array.from(headMap),
       outputDims: dims.map(BigInt),
-      outside: Array.from(outside?.inBlocks ?? [], BigInt),
+      outside: Array.from(outside, BigInt),
     },
     normRatio: wantSquares === 0 ? 1 : Math.sqrt(gotSquares / wantSquares),
   };
@@ -138,32 +129,91 @@ interface BlockGrid {
   blocks: number;
 }
 
-/** Where an output is outside the tolerance. */
-interface Outside {
-  /** A list with more than MOST_PLACES indices is empty. */
-  places: MismatchPlaces;
-  /** The number of such elements in each block, over all heads. */
-  inBlocks: Float64Array;
-}
-
-/** The rows, columns and blocks with elements outside the tolerance; undefined for an output that is too large. */
-function outsideOf(
+/** The elements outside the tolerance in each block, over all heads; empty for an output that is too large. */
+function outsideInBlocks(
   { heads, rows, columns }: MatrixExtent,
   { blockRows, blockColumns, columns: blocksInRow, blocks }: BlockGrid,
   isOutside: (index: number) => boolean,
-): Outside | undefined {
+): Float64Array {
   const elements = heads * rows * columns;
-  if (elements > MOST_LOOKED_AT) return undefined;
-  const [inRows, inColumns, inBlocks] = [new Uint8Array(rows), new Uint8Array(columns), new Float64Array(blocks)];
+  if (elements > MOST_LOOKED_AT) return new Float64Array();
+  const inBlocks = new Float64Array(blocks);
   for (let index = 0; index < elements; index += 1) {
     if (!isOutside(index)) continue;
     const [row, column] = [Math.floor(index / columns) % rows, index % columns];
-    inRows[row] = 1;
-    inColumns[column] = 1;
     inBlocks[Math.floor(row / blockRows) * blocksInRow + Math.floor(column / blockColumns)]! += 1;
   }
-  const places = { rows: markedIn(inRows), columns: markedIn(inColumns), ofRows: rows, ofColumns: columns };
-  return { places, inBlocks };
+  return inBlocks;
+}
+
+interface ElementLimits extends Pick<CompareOptions, 'tolerance' | 'rounding' | 'explained'> {
+  want: Float64Array;
+}
+
+const limitOf = (index: number, { want, tolerance, rounding, explained = 0 }: ElementLimits): number =>
+  Math.max(tolerance.absolute + tolerance.relative * Math.abs(want[index]!), explained * (rounding?.[index] ?? 0));
+
+function outsideTolerance(valueAt: (index: number) => number, limits: ElementLimits): (index: number) => boolean {
+  return (index) => {
+    const [value, wanted] = [valueAt(index), limits.want[index]!];
+    const error = value === wanted ? 0 : Math.abs(value - wanted);
+    // A finite value where an infinity is expected: the error and the limit are both infinite.
+    return !(error < Infinity && error <= limitOf(index, limits));
+  };
+}
+
+export interface PlacesOptions extends Omit<CompareOptions, 'poison' | 'rounding'> {
+  /** The error that rounding explains; undefined if only the tolerance counts. */
+  modelled: Float32Array | undefined;
+  /** The limit of a row's error, in units of what rounding explains, as a root mean square. */
+  limit: number;
+}
+
+/** An element with so many times the error that a row may have on average is wrong by itself. */
+const ELEMENT_OF_ROW = 4;
+
+/**
+ * Where an output is wrong. An error beyond rounding counts, too: a mistake in every row puts only some elements
+ * outside the tolerance, and their rows are like all others. Undefined for an output that is too large.
+ */
+export function wrongPlaces(
+  got: TensorBits,
+  want: Float64Array,
+  { output, tolerance, explained = 0, modelled, limit }: PlacesOptions,
+): MismatchPlaces | undefined {
+  const { heads, rows, columns } = matricesOf(output);
+  if (want.length > MOST_LOOKED_AT) return undefined;
+  const valueAt = valueReader(got, output.dtype);
+  const isOutside = outsideTolerance(valueAt, {
+    want,
+    tolerance,
+    explained,
+    rounding: explained > 0 ? modelled : undefined,
+  });
+  const ratioOf = (index: number): number => {
+    const rounding = modelled?.[index] ?? 0;
+    return rounding > 0 ? Math.abs(valueAt(index) - want[index]!) / rounding : 0;
+  };
+  const [inHeads, inRows, inColumns] = [new Uint8Array(heads), new Uint8Array(rows), new Uint8Array(columns)];
+  for (let row = 0; row < heads * rows; row += 1) {
+    let [squares, wrong] = [0, 0];
+    for (let column = 0; column < columns; column += 1) {
+      const index = row * columns + column;
+      const ratio = ratioOf(index);
+      squares += ratio ** 2;
+      if (!isOutside(index) && !(ratio > ELEMENT_OF_ROW * limit)) continue;
+      inColumns[column] = 1;
+      wrong += 1;
+    }
+    const isBeyond = squares > columns * limit ** 2;
+    // A small error in all of a row.
+    if (isBeyond && wrong === 0) inColumns.fill(1);
+    if (!isBeyond && wrong === 0) continue;
+    inHeads[Math.floor(row / rows)] = 1;
+    inRows[row % rows] = 1;
+  }
+  const marked = { heads: markedIn(inHeads), rows: markedIn(inRows), columns: markedIn(inColumns) };
+  return { ...marked, ofHeads: heads, ofRows: rows, ofColumns: columns };
 }
 
 /** The marked indices; empty if there are too many to send. */

@@ -22,11 +22,10 @@ import {
   yardstickFor,
   type JudgedOutput,
 } from './judgement.ts';
-import { factorsOf, mutantsLike } from './likeness.ts';
+import { factorsOf, isKnown, mistakeOf, type Mistake } from './likeness.ts';
 import type { Comparison } from './output-comparison.ts';
 import type { ReferenceBook, Yardstick } from './reference-book.ts';
 import { repeatedAnswers, repeatedTensors } from './repeated.ts';
-import { wrongKeysOf } from './wrong-keys.ts';
 
 /**
  * NaN patterns of 16 bits that no arithmetic produces: NaNs as fp16 and bf16, and as fp32 when repeated. Each run uses
@@ -56,11 +55,10 @@ interface SeedReport {
   /** Elements that become wrong when the bytes of the guards change. */
   straying: number;
   modified: string[];
-  likeMutants?: CaseReport['likeMutants'];
+  /** What a wrong output resembles; undefined if that was not looked for. */
+  mistake?: Mistake | 'too large';
   /** By output. */
   factors?: OutputReport['factors'][];
-  /** Of the first output. */
-  wrongKeys?: OutputReport['wrongKeys'];
 }
 
 /**
@@ -192,21 +190,16 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
     ...(deterministic !== undefined && { deterministic }),
   };
   // Where a second run differs, the first output is not what was judged.
-  if (options.explain && wrongElements(first) > 0 && first.every(isWhole) && drawnCase === kind) {
-    const wrong = { kind, inputs, outputs, comparisons: first, limits: options.request };
-    const { likeMutantsOf: problem, ownReference: own } = options.request;
-    if (problem) report.likeMutants = await mutantsLike(problem, { ...wrong, own }, reference);
+  const isWrongFirst = wrongElements(first) > 0 || (comparisons === first && judgement.some(isWrong));
+  if (options.explain && isWrongFirst && first.every(isWhole) && drawnCase === kind) {
     report.factors = compared.map((output, index) =>
       first[index]!.mismatches === 0
         ? undefined
         : factorsOf(entryOf(outputs, output.name)!, answers.get(output.name)!.want, output),
     );
-    const isKnown = (report.likeMutants ?? []).length > 0 || report.factors[0] !== undefined;
-    if (problem && !isKnown)
-      report.wrongKeys = wrongKeysOf(reference, {
-        ...{ kind, inputs, outputs },
-        want: answers.get(outputOf(kind).name)!.want,
-      });
+    const { likeMutantsOf: problem, ownReference: own } = options.request;
+    const wrong = { kind, inputs, outputs, answers, limits: options.request, own };
+    if (problem && report.factors[0] === undefined) report.mistake = await mistakeOf(problem, wrong, reference);
   }
   if (options.tellOutput && !failed(report)) {
     const { name, dtype } = outputOf(kind);
@@ -317,8 +310,11 @@ function sameBits(a: TensorsByName[string], b: TensorsByName[string]): boolean {
 /** Inputs that an unexplained failure is looked into on; some hide what is wrong. */
 const MOST_EXPLAINED = 3;
 
-const isExplained = ({ likeMutants = [], factors = [], wrongKeys }: SeedReport): boolean =>
-  likeMutants.length > 0 || factors.some((each) => each !== undefined) || wrongKeys !== undefined;
+const isExplained = ({ mistake, factors = [] }: SeedReport): boolean =>
+  factors.some((each) => each !== undefined) || (mistake !== undefined && mistake !== 'too large' && isKnown(mistake));
+
+const mistakesOf = (reports: readonly SeedReport[]): Mistake[] =>
+  reports.flatMap(({ mistake }) => (mistake === undefined || mistake === 'too large' ? [] : mistake));
 
 const failed = ({ outputs, modified, straying }: SeedReport): boolean =>
   straying > 0 || modified.length > 0 || outputs.some(isWrong);
@@ -341,7 +337,7 @@ function summarise(kind: ProblemCase, reports: readonly SeedReport[], seconds: n
       seconds,
     },
     outputs: [
-      { ...reported(first, 0), wrongKeys: reports.flatMap(({ wrongKeys }) => wrongKeys ?? [])[0] },
+      { ...reported(first, 0), wrongKeys: mistakesOf(reports).flatMap(({ wrongKeys }) => wrongKeys ?? [])[0] },
       ...others.map((output, index) => reported(output, index + 1)),
     ],
     inputs: reports.map((report) => ({
@@ -351,7 +347,8 @@ function summarise(kind: ProblemCase, reports: readonly SeedReport[], seconds: n
     })),
     isAttention: kind.operation !== 'own',
     flashAttentionRule: flashAttentionRule(reports),
-    likeMutants: reports.flatMap(({ likeMutants = [] }) => likeMutants),
+    likeMutants: mistakesOf(reports).flatMap(({ likeMutants }) => likeMutants),
+    tooLargeToExplain: reports.some(({ mistake }) => mistake === 'too large'),
     modified: [...new Set(reports.flatMap((report) => report.modified))],
     straying: reports.reduce((sum, report) => sum + report.straying, 0),
   };
@@ -389,15 +386,16 @@ function outputReport({ name, dtype, tolerance }: OutputExtent, judged: readonly
       rounding: worstRounding(judged),
       errorMap: worst.errorMap,
     },
-    mismatchPlaces: placesOfAll(comparisons.filter(({ mismatches }) => mismatches > 0)),
+    mismatchPlaces: placesOfAll(judged),
     beyondRounding: judged.some(({ beyondRounding }) => beyondRounding),
     trivialNorm: judged.some(({ trivialNorm }) => trivialNorm),
   };
 }
 
-/** The rows and columns with mismatches on any seed; undefined if those of a seed are not known. */
-function placesOfAll(wrong: readonly Comparison[]): MismatchPlaces | undefined {
-  const known = wrong.flatMap(({ mismatchPlaces }) => mismatchPlaces ?? []);
+/** The places that are wrong on any seed; undefined if those of a seed are not known. */
+function placesOfAll(judged: readonly JudgedOutput[]): MismatchPlaces | undefined {
+  const wrong = judged.filter(({ comparison, beyondRounding }) => comparison.mismatches > 0 || beyondRounding);
+  const known = wrong.flatMap(({ places }) => places ?? []);
   const [first] = known;
   if (first === undefined || known.length < wrong.length) return undefined;
   const all = (of: (places: MismatchPlaces) => readonly number[]): number[] => {
@@ -405,7 +403,12 @@ function placesOfAll(wrong: readonly Comparison[]): MismatchPlaces | undefined {
     // An empty list stands for too many.
     return lists.some(({ length }) => length === 0) ? [] : [...new Set(lists.flat())].sort((a, b) => a - b);
   };
-  return { ...first, rows: all(({ rows }) => rows), columns: all(({ columns }) => columns) };
+  return {
+    ...first,
+    heads: all(({ heads }) => heads),
+    rows: all(({ rows }) => rows),
+    columns: all(({ columns }) => columns),
+  };
 }
 
 /**

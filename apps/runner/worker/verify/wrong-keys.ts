@@ -20,8 +20,8 @@ import type { WrongKeys } from '../messages/verifying.ts';
 const MOST_ROWS = 64;
 /** A row with less than this share of the largest squared error is right. */
 const LEAST_SHARE_OF_ERROR = 1e-3;
-/** With more keys, the search takes longer than the case. */
-const MOST_KEYS = 512;
+/** With more keys, the search takes seconds. */
+const MOST_KEYS = 4_096;
 /**
  * Keys per column of a row. Any row is the sum of as many values as it has columns, and 0.6 of them explain 99 % of an
  * error in all keys.
@@ -77,11 +77,12 @@ export function wrongKeysOf(reference: Reference, wrong: WrongOutput): WrongKeys
     entryOf(ROUNDING, output.dtype) ?? USUAL_ROUNDING,
   );
   if (explained === undefined || explained.keys.length > keys / 2 || !belongsToKeys(explained, rows)) return undefined;
-  const weights = weightsOf(reference, { kind, inputs, head, rows: wrongRows.map(({ row }) => row) });
+  const asked = { kind, inputs, head, rows: wrongRows.map(({ row }) => row), keys: explained.keys };
+  const weights = weightsOf(reference, asked);
   return {
     keys: explained.keys.toSorted((a, b) => a - b),
     ofKeys: keys,
-    change: changeOf(explained, weights),
+    change: changeOf(explained, weights, keys),
   };
 }
 
@@ -223,30 +224,23 @@ interface AskedWeights {
   readonly inputs: TensorsByName;
   readonly head: number;
   readonly rows: readonly number[];
+  /** Fewer than V has columns. */
+  readonly keys: readonly number[];
 }
 
 /**
- * The right weights of a head's keys in these rows. The oracle computes them: where V holds unit vectors, a column of
- * the output is a key's weight.
+ * The right weights of a head's keys in these rows, in the order of `keys`. The oracle computes them: where V holds a
+ * unit vector for a key, a column of the output is the key's weight.
  */
-function weightsOf(reference: Reference, { kind, inputs, head, rows }: AskedWeights): Float64Array[] {
+function weightsOf(reference: Reference, { kind, inputs, head, rows, keys }: AskedWeights): Float64Array[] {
   const valueTensor = tensorNamed(kind, kind.operands.operands.v!.tensor);
-  const { heads, rows: keys, columns } = matricesOf(valueTensor);
+  const { heads, rows: ofKeys, columns } = matricesOf(valueTensor);
   const { rows: queries } = matricesOf(outputOf(kind));
-  const weights = rows.map(() => new Float64Array(keys));
-  for (let first = 0; first < keys; first += columns) {
-    const units = new Float32Array(heads * keys * columns);
-    for (let each = 0; each < heads; each += 1)
-      for (let key = first; key < Math.min(keys, first + columns); key += 1)
-        units[(each * keys + key) * columns + key - first] = 1;
-    const answer = reference.fp64({ ...inputs, [valueTensor.name]: tensorOf(units, outputOf(kind).dtype) }, kind);
-    for (const [place, row] of rows.entries())
-      weights[place]!.set(
-        answer.subarray((head * queries + row) * columns).subarray(0, Math.min(columns, keys - first)),
-        first,
-      );
-  }
-  return weights;
+  const units = new Float32Array(heads * ofKeys * columns);
+  for (let each = 0; each < heads; each += 1)
+    for (const [column, key] of keys.entries()) units[(each * ofKeys + key) * columns + column] = 1;
+  const answer = reference.fp64({ ...inputs, [valueTensor.name]: tensorOf(units, outputOf(kind).dtype) }, kind);
+  return rows.map((row) => slice(answer, (head * queries + row) * columns, keys.length));
 }
 
 /** A key's weight in a row. */
@@ -266,15 +260,15 @@ const LIKE_OTHERS = 0.05;
 const LINEAR = 0.95;
 const LEAST_CHANGE = 0.02;
 
-/** What the kernel made of the keys' weights; undefined if nothing simple. */
-function changeOf({ keys, rows }: Explained, weights: readonly Float64Array[]): WrongKeys['change'] {
+/** What the kernel made of the weights, which are in the order of the keys; undefined if nothing simple. */
+function changeOf({ keys, rows }: Explained, weights: readonly Float64Array[], ofKeys: number): WrongKeys['change'] {
   const all = rows.flatMap(({ scale, parts }, row) =>
-    keys.map((key, place): Sample => {
-      const right = weights[row]![key]!;
+    keys.map((_, place): Sample => {
+      const right = weights[row]![place]!;
       return { row, right, got: right + parts[place]! / scale };
     }),
   );
-  const even = 1 / (weights[0]?.length ?? 1);
+  const even = 1 / ofKeys;
   const rightSum = sumOf(all, ({ right }) => right);
   const gotSum = sumOf(all, ({ got }) => Math.abs(got));
   if (rightSum <= HIDDEN * even * all.length) return { kind: 'hidden' };
