@@ -86,7 +86,7 @@ function profileText({ profile, verify }: VariantResult): string {
 
 /**
  * For example "plan merge: 3 of 4 hard gates passed". Only hard gates can reject, so failed gates of level "warn" are
- * counted separately.
+ * counted separately. Missing documentation is left out: it may be handed in later, and the summary stays.
  */
 function gatesText(gates: readonly GateResult[], plan: string): string {
   if (gates.length === 0) return '';
@@ -105,8 +105,6 @@ function gatesText(gates: readonly GateResult[], plan: string): string {
     ...(failed.length > 0 && unknown.length > 0 ? [`not measured: ${gateTitles(unknown)}`] : []),
     // A failed gate of level "warn" rejects nothing, so it must be mentioned next to "passed".
     ...(warnings > 0 ? [`${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`] : []),
-    // The gate says what to write where. The summary stays after an acceptance, which the notes of that time allow.
-    ...undocumented.map(({ detail }) => detail.replace(/ when this job ran: .*$/, '')),
   ].join(', ');
 }
 

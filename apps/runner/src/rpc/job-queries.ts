@@ -64,7 +64,7 @@ export const listJobs =
  * Lists ended experiments, newest first. Errors: KERNEL_NOT_FOUND if the runner has no such kernel and never ran one.
  */
 export const listExperiments =
-  ({ history, jobs, kernels }: Services): UnaryHandler<ListExperimentsRequest, ListExperimentsResponse> =>
+  ({ history, jobs, kernels, decisions }: Services): UnaryHandler<ListExperimentsRequest, ListExperimentsResponse> =>
   (request) => {
     const { kernelId, labels } = request;
     const filter = `experiments ${kernelId} ${labelFilter(labels)}`;
@@ -78,7 +78,10 @@ export const listExperiments =
     if (found.length === 0 && kernelId !== '' && history.list({ limit: 1, kernelId }).length === 0)
       kernels.requireKnown(kernelId);
     return create(ListExperimentsResponseSchema, {
-      experiments: found.map(({ jobId, summary }) => ({ ...summary, job: jobs.byId(jobId) })),
+      experiments: found.map(({ jobId, summary }) => {
+        const decision = decisions.latestOf(jobId);
+        return { ...summary, job: jobs.byId(jobId), ...(decision && { decision }) };
+      }),
       nextPageToken: page.tokenAfter(found.map(({ jobId }) => jobId)),
     });
   };

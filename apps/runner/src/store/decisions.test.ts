@@ -71,6 +71,13 @@ test('champions follow from the decisions: accepted, replaced, rejected, undone'
   ]);
   await client.undo({ job: first });
   await expect(client.undo({ job: first })).rejects.toMatchObject({ reason: 'NOT_ACCEPTABLE' });
+  // The list of experiments has the decision that stands: first and again were undone.
+  const { experiments } = await client.listExperiments();
+  expect(experiments.map(({ job, decision }) => [job!.name, decision && DecisionKind[decision.kind]])).toEqual([
+    [again, undefined],
+    [second, 'ACCEPTED'],
+    [first, undefined],
+  ]);
 });
 
 test('accepting an unacceptable result is refused with the reason; bad requests name their field', async () => {

@@ -247,6 +247,7 @@ function summarise(result: JobResult): ExperimentSummary {
     ...(result.plan && { plan: result.plan.name }),
     hardGates: hard.length,
     hardGatesPassed: hard.filter(({ verdict }) => verdict === Verdict.PASS).length,
+    hardGatesToDo: hard.filter(({ verdict }) => verdict === Verdict.NOT_JUDGED).length,
     gatesPassed: gates(Verdict.PASS),
     gatesFailed: gates(Verdict.FAIL),
     gatesNotMeasured: gates(Verdict.NOT_MEASURED) + gates(Verdict.NOT_JUDGED),

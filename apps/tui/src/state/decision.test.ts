@@ -15,7 +15,7 @@ import {
 } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
-import { noteText, notesToHandIn, openAcceptability, refusalOf, withNotesHandedIn } from './decision.ts';
+import { noteText, notesToHandIn, notesNow, openAcceptability, refusalOf, withNotes } from './decision.ts';
 import type { JobView } from './job-view.ts';
 
 const SHAPE = parseShape('1x1x64x64');
@@ -78,12 +78,17 @@ test('the notes that a job lacked are no longer to do once it was accepted, unti
     create(GateResultSchema, { gateId: 'documented', level: 'hard', verdict: Verdict.NOT_JUDGED, value: 1 }),
     create(GateResultSchema, { gateId: 'success', level: 'off', verdict: Verdict.NOT_JUDGED }),
   ];
-  const after = (...decisions: readonly Decision[]) => withNotesHandedIn({ decisions }, 'jobs/old', gates);
-  expect(after(accepted)).toEqual([
+  const job = { ...comparedWith('none'), name: 'jobs/old' };
+  const after = (...decisions: readonly Decision[]) => notesNow({ champions: [], decisions, kernels: [] }, job);
+  expect([after(accepted), after(), after(accepted, withdrawn)]).toEqual([
+    'handed in with the acceptance',
+    undefined,
+    undefined,
+  ]);
+  expect(withNotes(gates, after(accepted)!)).toEqual([
     { ...gates[0], verdict: Verdict.PASS, value: 0, detail: 'handed in with the acceptance' },
     gates[1],
   ]);
-  expect([after(), after(accepted, withdrawn)]).toEqual([gates, gates]);
 });
 
 test('a result that lacked only notes can be accepted once NOTES.md next to the same code says something', () => {
@@ -103,6 +108,11 @@ test('a result that lacked only notes can be accepted once NOTES.md next to the 
     expect.stringMatching(/no known folder has the code that ran: 7, then Enter, runs it again$/),
   ]);
   expect(answers.map((state) => openAcceptability(state, undocumented)?.possible)).toEqual([true, false, false]);
+  expect(answers.map((state) => notesNow(state, undocumented))).toEqual([
+    'filled in by now, handed in on accepting',
+    undefined,
+    undefined,
+  ]);
   const long = `wider\u0007 tiles${'.'.repeat(5000)}`;
   expect(notesToHandIn(facts('same', long).kernels, job)).toBe(`wider tiles${'.'.repeat(4096 - 11)}`);
 });

@@ -40,21 +40,25 @@ export function standingDecision({ decisions }: Pick<DecisionFacts, 'decisions'>
     .toSorted((a, b) => Number(b.number - a.number))[0];
 }
 
-/** The gates of an accepted job: what its documentation lacked when it ran was handed in with the acceptance. */
-export function withNotesHandedIn(
-  state: Pick<DecisionFacts, 'decisions'>,
-  job: string,
-  gates: readonly GateResult[],
-): readonly GateResult[] {
-  if (!gates.some(isToDo) || standingDecision(state, job)?.kind !== DecisionKind.ACCEPTED) return gates;
-  return gates.map((gate) =>
-    isToDo(gate)
-      ? { ...gate, verdict: Verdict.PASS, value: gate.target, detail: 'handed in with the acceptance' }
-      : gate,
-  );
+/**
+ * Why the documentation that a job lacked when it ran is no longer to do: an acceptance handed it in, or NOTES.md says
+ * something now. Undefined if it is still to do.
+ */
+export function notesNow(state: DecisionFacts, job: JobView): string | undefined {
+  const standing = standingDecision(state, job.name);
+  if (standing !== undefined)
+    return standing.kind === DecisionKind.ACCEPTED ? 'handed in with the acceptance' : undefined;
+  const { notesWanted = false } = job.result?.acceptability ?? {};
+  return notesWanted && notesToHandIn(state.kernels, job) !== ''
+    ? 'filled in by now, handed in on accepting'
+    : undefined;
 }
 
-const isToDo = ({ level, verdict }: GateResult): boolean => level === 'hard' && verdict === Verdict.NOT_JUDGED;
+/** The gates as they are now, if notesNow() says why the documentation is no longer to do. */
+export const withNotes = (gates: readonly GateResult[], detail: string): readonly GateResult[] =>
+  gates.map((gate) => (isToDo(gate) ? { ...gate, verdict: Verdict.PASS, value: gate.target, detail } : gate));
+
+export const isToDo = ({ level, verdict }: GateResult): boolean => level === 'hard' && verdict === Verdict.NOT_JUDGED;
 
 /** Who decided about a job and why, such as "accepted by ada: wider tiles"; empty if nobody wrote a note. */
 export function noteText(state: Pick<DecisionFacts, 'decisions'>, job: string): string {

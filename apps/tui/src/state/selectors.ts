@@ -19,7 +19,7 @@ import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { ListedProblem } from '../present/sections/problem.ts';
-import { withNotesHandedIn } from './decision.ts';
+import { isToDo, notesNow, withNotes } from './decision.ts';
 import type { ListedKernel } from './listed-kernel.ts';
 import { type AppState, type FilteredList, type HistorySort, type ViewId, type KernelSort } from './app-state.ts';
 import { phaseShare, type BenchmarkView, type JobView, type PhaseView, type VariantView } from './job-view.ts';
@@ -74,19 +74,26 @@ export function shownVariant(state: AppState): VariantView | undefined {
   const job = attachedJob(state);
   const variants = variantsOf(job);
   const variant = variants[Math.min(state.ui.variant, variants.length - 1)];
-  return variant && withNotes(state, job?.name ?? '', variant);
+  return job && variant && documented(state, job, variant);
 }
 
-/** Variants of accepted jobs, by the variant without the notes of the acceptance. */
-const accepted = new WeakMap<VariantView, VariantView>();
+interface Documented {
+  readonly detail: string;
+  readonly variant: VariantView;
+}
+
+/** Variants whose documentation is there by now, by the variant of the job. */
+const documentedOf = new WeakMap<VariantView, Documented>();
 
 /** The same object for the same variant, because several panes keep what they made of it. */
-function withNotes(state: AppState, job: string, variant: VariantView): VariantView {
-  const gates = withNotesHandedIn(state, job, variant.gates);
-  if (gates === variant.gates) return variant;
-  const known = accepted.get(variant) ?? { ...variant, gates };
-  accepted.set(variant, known);
-  return known;
+function documented(state: AppState, job: JobView, variant: VariantView): VariantView {
+  const detail = variant.gates.some(isToDo) ? notesNow(state, job) : undefined;
+  if (detail === undefined) return variant;
+  const known = documentedOf.get(variant);
+  if (known?.detail === detail) return known.variant;
+  const made = { detail, variant: { ...variant, gates: withNotes(variant.gates, detail) } };
+  documentedOf.set(variant, made);
+  return made.variant;
 }
 
 /** Number of all cases: those that have ended, are running or are still to come. */

@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import {
   ChampionSchema,
+  DecisionKind,
   FindingKind,
   JobState,
   ExperimentSummarySchema,
@@ -185,4 +186,14 @@ test.each([
   ['3 of 4', 4, 3, Outcome.FAILED],
 ])('the gates of a job read %s', (text, hardGates, hardGatesPassed, outcome) => {
   expect(gatesText(create(ExperimentSummarySchema, { hardGates, hardGatesPassed, job: { outcome } }))).toBe(text);
+});
+
+test('what an acceptance handed in is no longer an open gate', () => {
+  const gates = { hardGates: 4, hardGatesPassed: 2, hardGatesToDo: 1, job: { outcome: Outcome.PASSED } };
+  const text = (kind: DecisionKind) => gatesText(create(ExperimentSummarySchema, { ...gates, decision: { kind } }));
+  expect([
+    text(DecisionKind.ACCEPTED),
+    text(DecisionKind.UNDONE),
+    gatesText(create(ExperimentSummarySchema, gates)),
+  ]).toEqual(['3 of 4, 1 open', '2 of 4, 2 open', '2 of 4, 2 open']);
 });

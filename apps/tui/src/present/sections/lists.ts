@@ -1,6 +1,7 @@
 /** Lists of kernels, jobs and ended experiments, for pipes. */
 import {
   machineText,
+  DecisionKind,
   FindingKind,
   JobState,
   Outcome,
@@ -87,19 +88,24 @@ const hasErrors = (experiment: ExperimentSummary): boolean =>
 
 type GateCounts = Pick<
   ExperimentSummary,
-  'hardGates' | 'hardGatesPassed' | 'gatesPassed' | 'gatesFailed' | 'gatesNotMeasured'
+  'hardGates' | 'hardGatesPassed' | 'hardGatesToDo' | 'gatesPassed' | 'gatesFailed' | 'gatesNotMeasured'
 >;
 
-type JudgedCounts = GateCounts & Partial<Pick<ExperimentSummary, 'job'>>;
+type JudgedCounts = GateCounts & Partial<Pick<ExperimentSummary, 'job' | 'decision'>>;
+
+/** The hard gates that pass by now: an acceptance hands in what the documentation lacked. */
+const hardGatesPassing = ({ hardGatesPassed, hardGatesToDo, decision }: JudgedCounts): number =>
+  hardGatesPassed + (decision?.kind === DecisionKind.ACCEPTED ? hardGatesToDo : 0);
 
 /**
  * Text such as "3 of 4", which counts the gates that can reject, or "2 of 4, 2 open" of a job that passed with gates
  * that have no answer. For an experiment without a plan, from an older runner, it counts all gates.
  */
-export function gatesText({ hardGates, hardGatesPassed, job, ...all }: JudgedCounts): string {
-  const open = job?.outcome === Outcome.PASSED ? hardGates - hardGatesPassed : 0;
-  if (hardGates > 0) return `${hardGatesPassed} of ${hardGates}${open > 0 ? `, ${open} open` : ''}`;
-  const { gatesPassed, gatesFailed, gatesNotMeasured } = all;
+export function gatesText(experiment: JudgedCounts): string {
+  const { hardGates, job, gatesPassed, gatesFailed, gatesNotMeasured } = experiment;
+  const passing = hardGatesPassing(experiment);
+  const open = job?.outcome === Outcome.PASSED ? hardGates - passing : 0;
+  if (hardGates > 0) return `${passing} of ${hardGates}${open > 0 ? `, ${open} open` : ''}`;
   return gatesPassed + gatesFailed + gatesNotMeasured === 0
     ? '-'
     : `✓${gatesPassed} ✗${gatesFailed} –${gatesNotMeasured}`;
@@ -107,8 +113,8 @@ export function gatesText({ hardGates, hardGatesPassed, job, ...all }: JudgedCou
 
 /** If a job passed, its remaining gates were not measured. */
 export function gatesRole(experiment: JudgedCounts): Role | undefined {
-  const { hardGates, hardGatesPassed, gatesFailed, job } = experiment;
-  if (!(hardGates > 0 ? hardGatesPassed < hardGates : gatesFailed > 0)) return undefined;
+  const { hardGates, gatesFailed, job } = experiment;
+  if (!(hardGates > 0 ? hardGatesPassing(experiment) < hardGates : gatesFailed > 0)) return undefined;
   return job?.outcome === Outcome.PASSED ? 'warn' : 'bad';
 }
 

@@ -1494,6 +1494,14 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
   hardGatesPassed: number;
 
   /**
+   * Number of hard gates about documentation that was missing when the job ran; an acceptance hands it in. 0 in
+   * experiments older than this field.
+   *
+   * @generated from field: int32 hard_gates_to_do = 27;
+   */
+  hardGatesToDo: number;
+
+  /**
    * Registers per thread, the maximum over all entries; absent when nothing was built.
    *
    * @generated from field: optional int32 registers_per_thread = 20;
