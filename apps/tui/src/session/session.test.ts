@@ -24,6 +24,7 @@ import { Store } from './store.ts';
 import { messageRows, restartText } from '../screens/chrome/message.ts';
 import { clockOf, idleFallback } from '../state/selectors.ts';
 import { rowText } from '../present/cells/row.ts';
+import { namedJob } from '../present/words.ts';
 
 const EVENTS = sampleEvents();
 
@@ -60,9 +61,16 @@ test('if a job ends while the user is asked whether to cancel it, the message sa
   const passed = store.state.jobs.find(({ outcome }) => outcome === Outcome.PASSED)!.name;
   const open = store.state.jobs.find(({ state }) => state !== JobState.ENDED)!.name;
   await session!.cancel([passed]);
-  expect(store.state.notice?.text).toBe('The job had already ended');
+  const name = (wanted: string): string => {
+    const job = store.state.jobs.find((each) => each.name === wanted)!;
+    return namedJob({ ...job, label: job.kernelId });
+  };
+  expect(store.state.notice?.text).toBe(`${name(passed)} had already ended`);
   await session!.cancel([passed, open]);
-  expect(store.state.notice?.text).toBe('Cancel requested: the job ends within two seconds. 1 job had already ended');
+  expect(store.state.notice).toMatchObject({
+    text: `Cancelling ${name(open)}: it ends within two seconds. ${name(passed)} had already ended`,
+    jobs: [open],
+  });
 });
 
 test('a kernel that is run again stops its fallback that decides nothing, and no other job', async () => {
@@ -94,13 +102,20 @@ test('a kernel that is run again stops its fallback that decides nothing, and no
 test('the message about a cancelled job that waited says that it has ended', async () => {
   const waiting = { name: 'jobs/waiting', state: JobState.ENDED, outcome: Outcome.CANCELLED };
   const runner = fakeRunner();
-  const cancelJob = (): ReturnType<RunnerPort['cancelJob']> =>
-    Promise.resolve(create(CancelJobResponseSchema, { job: waiting }));
+  const cancelJob = ({ name = '' }): ReturnType<RunnerPort['cancelJob']> =>
+    name === 'jobs/foreign'
+      ? Promise.reject(new FlashcoreError('PERMISSION_DENIED', {}, "it is ada's"))
+      : Promise.resolve(create(CancelJobResponseSchema, { job: waiting }));
   const store = begin({ ...runner, cancelJob });
-  await session!.cancel(['jobs/waiting']);
-  expect(store.state.notice?.text).toBe('The job is cancelled');
-  await session!.cancel(['jobs/waiting', 'jobs/other']);
-  expect(store.state.notice?.text).toBe('2 jobs cancelled');
+  const said = async (...jobs: string[]) => {
+    await session!.cancel(jobs);
+    return store.state.notice?.text;
+  };
+  expect(await said('jobs/waiting')).toBe('Cancelled waiting');
+  expect(await said('jobs/waiting', 'jobs/other')).toBe('Cancelled waiting and other');
+  expect(await said('jobs/a', 'jobs/b', 'jobs/c', 'jobs/d', 'jobs/e')).toBe('Cancelled a, b, c and 2 others');
+  // The others are cancelled, and said to be, although the runner refuses one.
+  expect(await said('jobs/foreign', 'jobs/waiting')).toBe("Cancelled waiting. Cannot cancel foreign: it is ada's");
 });
 
 test('if a job is running, a session opens with that job rather than with the job that it showed last', async () => {

@@ -9,7 +9,7 @@ import {
   type JobEvent,
   type KernelReference,
 } from '@flashcore/shared/contract';
-import { counted, entryOf, plainLine } from '@flashcore/shared/text';
+import { counted, entryOf, errorText, plainLine } from '@flashcore/shared/text';
 import { isUnreachable, Questions } from './questions.ts';
 import { RunnerLists, type ProblemReader } from './runner-lists.ts';
 import { namedKernel, type RequestedKernel } from './form-request.ts';
@@ -17,6 +17,7 @@ import { quickRequest, type RunnerPort, type StartRequest, type WatchFolder } fr
 import type { KernelFolders, ListedKernel } from '../state/listed-kernel.ts';
 import { cancelRequest, followSource } from '../watch/follow-source.ts';
 import { acceptedText, rejectedText, undoneText } from '../present/sections/decisions.ts';
+import { namedJob, shortName } from '../present/words.ts';
 import { notesToHandIn, type Choice } from '../state/decision.ts';
 import { firstPage, pinnedComparison } from '../state/pinned.ts';
 import { readSamples, readSources } from './read-comparison.ts';
@@ -55,6 +56,23 @@ export const readListing = (bytes: Uint8Array): InstructionListing =>
     fromJsonString(InstructionListingSchema, new TextDecoder().decode(bytes), { ignoreUnknownFields: true }),
     plainLine,
   );
+
+/** What became of a job that was to be cancelled. */
+interface Cancelled {
+  readonly name: string;
+  readonly state?: 'ending' | 'ended' | 'ended before';
+  /** Why the runner refused it. */
+  readonly refusal?: string;
+}
+
+const MOST_NAMED = 3;
+const LIST = new Intl.ListFormat('en-GB');
+
+/** "a, b and c", or "a, b, c and 2 others". */
+function listed(names: readonly string[]): string {
+  const others = names.length - MOST_NAMED;
+  return LIST.format([...names.slice(0, MOST_NAMED), ...(others > 0 ? [counted(others, 'other')] : [])]);
+}
 
 interface Beginning {
   start?: StartRequest | undefined;
@@ -350,43 +368,65 @@ export class Session {
   }
 
   /**
-   * Cancels the jobs. If one of them can't be cancelled, for example because it is another user's, the others still
-   * are.
+   * Cancels the jobs, and says of each by name what became of it. If one of them can't be cancelled, for example
+   * because it is another user's, the others still are.
    */
   async cancel(jobs: readonly string[]): Promise<void> {
-    // A job may have ended while the user confirmed.
-    let endedBefore = 0;
-    // A job that waited has ended by now.
-    let ended = 0;
-    const answers = await Promise.all(
-      jobs.map((name) =>
-        this.#questions.ask(async (signal) => {
-          const { job } = await this.#client.cancelJob({ name }, { signal });
-          if (job?.state !== JobState.ENDED) return;
-          if (job.outcome === Outcome.CANCELLED) ended += 1;
-          else endedBefore += 1;
-        }),
-      ),
-    );
-    const left = jobs.length - endedBefore - ended;
-    const requested =
-      left === 1
-        ? 'Cancel requested: the job ends within two seconds'
-        : `Cancel requested for ${left} jobs: they end within two seconds`;
-    const cancelled = jobs.length === 1 ? 'The job is cancelled' : `${counted(ended, 'job')} cancelled`;
-    const before = jobs.length === 1 ? 'The job had already ended' : `${counted(endedBefore, 'job')} had already ended`;
-    if (answers.every(Boolean))
-      this.#store.dispatch({
-        type: 'notice',
-        text: [
-          ...(ended > 0 ? [cancelled] : []),
-          ...(left > 0 ? [requested] : []),
-          ...(endedBefore > 0 ? [before] : []),
-        ].join('. '),
-        tone: 'info',
-        about: 'cancel',
-      });
+    const answers = await Promise.all(jobs.map((name) => this.#cancelled(name)));
     await this.lists.jobs();
+    const { jobs: now } = this.#store.state;
+    // A running job may have ended by now, too.
+    const stateOf = ({ name, state }: Cancelled): Cancelled['state'] =>
+      state === 'ending' && now.find((job) => job.name === name)?.state === JobState.ENDED ? 'ended' : state;
+    const named = (wanted: Cancelled['state']): string[] =>
+      answers.flatMap((answer) => (stateOf(answer) === wanted ? this.#titleOf(answer.name) : []));
+    const [ending, ended, before] = [named('ending'), named('ended'), named('ended before')];
+    const refused = answers.flatMap(({ name, refusal }) =>
+      refusal === undefined ? [] : `Cannot cancel ${this.#titleOf(name)}: ${refusal}`,
+    );
+    const text = [
+      ...(ended.length > 0 ? [`Cancelled ${listed(ended)}`] : []),
+      ...(ending.length > 0
+        ? [`Cancelling ${listed(ending)}: ${ending.length === 1 ? 'it ends' : 'they end'} within two seconds`]
+        : []),
+      ...(before.length > 0 ? [`${listed(before)} had already ended`] : []),
+      ...refused,
+    ].join('. ');
+    if (text === '') return;
+    const pending = answers.flatMap((answer) => (stateOf(answer) === 'ending' ? answer.name : []));
+    const isRefused = refused.length > 0;
+    this.#store.dispatch({
+      type: 'notice',
+      text,
+      tone: isRefused ? 'warn' : 'info',
+      // A refusal is still true when the other jobs have ended.
+      about: isRefused ? undefined : 'cancel',
+      ...(!isRefused && { jobs: pending }),
+    });
+  }
+
+  /** Cancels a job. The state is undefined if the runner was lost, which is reported. */
+  async #cancelled(name: string): Promise<Cancelled> {
+    let answer: Cancelled = { name };
+    await this.#questions.ask(async (signal) => {
+      try {
+        const { job } = await this.#client.cancelJob({ name }, { signal });
+        // A job that waited has ended by now, and one may have ended while the user confirmed.
+        const ended = job?.outcome === Outcome.CANCELLED ? 'ended' : 'ended before';
+        answer = { name, state: job?.state === JobState.ENDED ? ended : 'ending' };
+      } catch (error) {
+        if (signal.aborted || isUnreachable(error)) throw error;
+        answer = { name, refusal: errorText(error) };
+      }
+    });
+    return answer;
+  }
+
+  #titleOf(name: string): string {
+    const { views, jobs } = this.#store.state;
+    const job = jobs.find((each) => each.name === name) ?? entryOf(views, name);
+    // With the parameters, a few names would fill the message.
+    return job === undefined ? shortName(name) : namedJob({ ...job, label: job.kernelId });
   }
 
   /** Reads a job to its end without showing it. */

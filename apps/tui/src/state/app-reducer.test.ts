@@ -358,7 +358,7 @@ test('a notice about a lost connection disappears when the connection is back; o
   expect(reduce(other, { type: 'connection', connection: 'connected' }).notice?.text).toBe('queue is full');
 });
 
-test('the notice about a requested cancel disappears when a job ends', () => {
+test('the notice about jobs that are being cancelled disappears when all of them have ended', () => {
   const [created, finished] = eventsOf(
     [
       { case: 'created', value: { job: { name: 'jobs/1' } } },
@@ -368,10 +368,15 @@ test('the notice about a requested cancel disappears when a job ends', () => {
   );
   const asked = after(
     { type: 'job-event', event: created! },
-    { type: 'notice', text: 'Cancel requested', tone: 'info', about: 'cancel' },
+    { type: 'notice', text: 'Cancelling', tone: 'info', about: 'cancel', jobs: ['jobs/1', 'jobs/2'] },
   );
-  expect(asked.notice?.text).toBe('Cancel requested');
-  expect(reduce(asked, { type: 'job-event', event: finished! }).notice).toBeUndefined();
+  const one = reduce(asked, { type: 'job-event', event: finished! });
+  expect(one.notice).toMatchObject({ text: 'Cancelling', jobs: ['jobs/2'] });
+  // The other one is not watched: the list of jobs has its end.
+  const list = (state: JobState) => [create(JobSchema, { name: 'jobs/2', state })];
+  const running = reduce(one, { type: 'jobs', jobs: list(JobState.RUNNING) });
+  expect(running.notice?.text).toBe('Cancelling');
+  expect(reduce(running, { type: 'jobs', jobs: list(JobState.ENDED) }).notice).toBeUndefined();
 });
 
 test('showing another job ends a comparison', async () => {

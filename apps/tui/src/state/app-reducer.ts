@@ -146,7 +146,10 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'kernel-chosen':
       return withKernelChosen(state, action.key);
     case 'notice':
-      return { ...state, notice: { text: action.text, tone: action.tone, time: state.now, about: action.about } };
+      return {
+        ...state,
+        notice: { text: action.text, tone: action.tone, time: state.now, about: action.about, jobs: action.jobs },
+      };
     case 'command':
       return {
         ...state,
@@ -229,8 +232,7 @@ function withReadings(before: AppState['readings'], { devices }: Host): AppState
 }
 
 function withEvent(before: AppState, event: JobEvent): AppState {
-  const isOver = event.payload.case === 'finished' && before.notice?.about === 'cancel';
-  const state = isOver ? { ...before, notice: undefined } : before;
+  const state = event.payload.case === 'finished' ? withoutCancelled(before, (job) => job === event.job) : before;
   const viewed = withView(state, event.job, (view) => reduceJob(view, event));
   const hasPlaces = event.job === state.attached && Object.keys(state.ui.placesBefore).length > 0;
   const next = hasPlaces && viewed !== state ? clampSelections(viewed) : viewed;
@@ -274,6 +276,15 @@ function withKernels(state: AppState, kernels: AppState['kernels']): AppState {
   const place =
     chosen === undefined ? -1 : kernelsOf(next).findIndex((kernel) => kernelKey(kernel) === kernelKey(chosen));
   return clampSelections(place < 0 ? next : withUi(next, { selected: { ...state.ui.selected, kernels: place } }));
+}
+
+/** Drops a notice about jobs that are being cancelled once all of them have ended. */
+function withoutCancelled(state: AppState, hasEnded: (job: string) => boolean): AppState {
+  const { notice } = state;
+  if (notice?.about !== 'cancel' || notice.jobs === undefined || notice.jobs.length === 0) return state;
+  const jobs = notice.jobs.filter((job) => !hasEnded(job));
+  if (jobs.length === notice.jobs.length) return state;
+  return { ...state, notice: jobs.length === 0 ? undefined : { ...notice, jobs } };
 }
 
 /** Drops a notice about a lost connection once the connection is back. */
@@ -335,8 +346,12 @@ const withUi = (state: AppState, change: Partial<UiState>): AppState => ({ ...st
 function withJobs(before: AppState, read: AppState['jobs']): AppState {
   const jobs = isSameList(before.jobs, read) ? before.jobs : read;
   const interrupted = interruptedIn(before.jobs, jobs);
+  const isOver = (name: string): boolean => jobs.find((job) => job.name === name)?.state === JobState.ENDED;
   const state = withListedEnd(
-    interrupted.length === 0 ? before : { ...before, interrupted: [...before.interrupted, ...interrupted] },
+    withoutCancelled(
+      interrupted.length === 0 ? before : { ...before, interrupted: [...before.interrupted, ...interrupted] },
+      isOver,
+    ),
     jobs,
   );
   const isSame = jobs === before.jobs;

@@ -166,10 +166,12 @@ export interface Notice {
   /** Milliseconds since 1970; old notices disappear. */
   readonly time: number;
   /**
-   * The notice disappears when the connection is back, when the watched folder runs again, when a job ends, or when
-   * another view or job is shown.
+   * The notice disappears when the connection is back, when the watched folder runs again, when all of `jobs` have
+   * ended, or when another view or job is shown.
    */
   readonly about?: 'connection' | 'folder' | 'cancel' | 'view' | undefined;
+  /** The jobs that are being cancelled; none if they have ended already. */
+  readonly jobs?: readonly string[] | undefined;
 }
 
 /** The command line that does the same as a pressed key. */
