@@ -10,6 +10,7 @@ import {
   LeaderboardEntrySchema,
   ProvenanceSchema,
   allProbes,
+  countedProbes,
   outcomeOfVariant,
   type BenchmarkResult,
   type ComparisonResult,
@@ -227,7 +228,7 @@ function comparisonOf(comparison: ComparisonResult | undefined): { champion?: st
 function summarise(result: JobResult): ExperimentSummary {
   const variant = result.variants[0];
   const cases = variant?.verify?.cases ?? [];
-  const probes = variant?.verify ? allProbes(variant.verify) : [];
+  const probes = variant?.verify ? countedProbes(variant.verify) : [];
   const gates = (verdict: Verdict): number => (variant?.gates ?? []).filter((gate) => gate.verdict === verdict).length;
   const hard = (variant?.gates ?? []).filter(({ level }) => level === 'hard');
   const timed = (variant?.benchmarks ?? []).filter(isTold);

@@ -77,7 +77,8 @@ function endWithoutFinding(
 ): readonly LogLine[] {
   if (payload.case !== 'finished') return lines;
   const messages = variants.flatMap(({ findings }) => findings.map(({ message }) => message));
-  const above = messages.length > 1 ? `see the ${messages.length} findings above` : 'see the finding above';
+  // Without their number: each variant repeats its findings, and the pane counts those of the shown one.
+  const above = messages.length > 1 ? 'see the findings above' : 'see the finding above';
   return lines.map((line) => {
     const told = messages.find((message) => message !== '' && line.text.endsWith(`: ${message}`));
     return told === undefined ? line : { ...line, text: `${line.text.slice(0, -`: ${told}`.length)}, ${above}` };

@@ -119,6 +119,12 @@ const verify = (cases: Verdict[], probes: Verdict[]) =>
     }),
   );
 
+test('the smallest failing shape that was found from a drawn one is no further probe', () => {
+  const drawn = [{ verdict: Verdict.FAIL }, { verdict: Verdict.FAIL, foundFrom: { batch: 2 } }];
+  const verified = create(VerifyResultSchema, { cases: [{ verdict: Verdict.PASS }], drawn });
+  expect(parityCounts(verified)).toEqual({ passedCases: 1, cases: 1, passedProbes: 0, probes: 1 });
+});
+
 test.each([
   [verify([Verdict.PASS], []), '1 of 1 case', '1/1', true],
   [verify([Verdict.PASS, Verdict.PASS], [Verdict.PASS]), '2 of 2 cases and 1 of 1 probe', '2/2', true],

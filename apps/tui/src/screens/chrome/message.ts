@@ -6,7 +6,7 @@ import { JobKind, JobState } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { cellWidth } from '../../present/cells/cell-text.ts';
 import { inputRuns } from '../../present/cells/input-runs.ts';
-import { fitRow, run, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
+import { fitRow, rowText, rowWidth, run, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
 import { partsOf } from '../../state/input-line.ts';
 import type { AppState, Notice, UiState, WatchedFolder } from '../../state/app-state.ts';
 import { queueText } from '../../state/job-list.ts';
@@ -107,7 +107,7 @@ type Prompt = Extract<
 
 /** A question in full, because it names what it is about; the answers are in its last row. */
 function promptRows(overlay: Prompt, width: number): Row[] {
-  if (overlay.kind !== 'confirm') return [promptRow(overlay, width)];
+  if (overlay.kind !== 'confirm') return typedRows(overlay, width);
   const { question, answers = 'y yes   any key no' } = overlay;
   const rows = wrapRows(question, width - 4 - answers.length, { role: 'warn', indent: 1, hang: 1 });
   return rows.map((row, index) =>
@@ -115,12 +115,14 @@ function promptRows(overlay: Prompt, width: number): Row[] {
   );
 }
 
-function promptRow(overlay: Exclude<Prompt, { kind: 'confirm' }>, width: number): Row {
+/** The prompt, with its remark below it if that does not fit beside what is typed. */
+function typedRows(overlay: Exclude<Prompt, { kind: 'confirm' }>, width: number): Row[] {
   const label = labelOf(overlay);
-  return fitRow(
-    [run(label, 'key'), ...inputRuns(partsOf(overlay), width - label.length - 1), ...remarkOf(overlay)],
-    width,
-  );
+  const prompt: Row = [run(label, 'key'), ...inputRuns(partsOf(overlay), width - label.length - 1)];
+  const remark = remarkOf(overlay);
+  const text = rowText(remark).trim();
+  if (rowWidth(prompt) + rowWidth(remark) < width) return [fitRow([...prompt, ...remark], width)];
+  return [fitRow(prompt, width), ...wrapped(text, remark.at(-1)?.role ?? 'dim', width)];
 }
 
 /** Completions of the text, and the problem with it. */

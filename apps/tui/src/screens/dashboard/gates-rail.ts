@@ -26,7 +26,9 @@ import type { Size, View } from '../pane/view.ts';
 import { standingOf, type Standing } from '../gates/decision-pane.ts';
 
 const MARK_CELLS = 2;
+/** Rows of the decision if the gates need all others. */
 const MOST_STANDING_ROWS = 2;
+const ALL_ROWS = 1_000;
 const COUNTED: ReadonlySet<string> = new Set(['registers', 'CTAs', 'shapes']);
 
 export const gatesRail: View = ({ state }, size) => {
@@ -35,7 +37,8 @@ export const gatesRail: View = ({ state }, size) => {
   const title = `Gates  ${shownVariantText(state)}`.trimEnd();
   if (variant === undefined || variant.gates.length === 0) return { title, body: nothingYet(state, 'gates', size) };
   const standing = standingOf(state);
-  const decided = standing?.matters ? standingRows(standing, size.width) : [];
+  const needed = railRows({ job, variant }, { ...size, height: ALL_ROWS }).length;
+  const decided = standing?.matters ? standingRows(standing, { ...size, height: size.height - needed }) : [];
   return {
     title,
     remark: `5: ${tallyRemark(gateTally(variant.gates, job), size.width - '5: '.length)}`,
@@ -43,12 +46,13 @@ export const gatesRail: View = ({ state }, size) => {
   };
 };
 
-/** Only the mark is colored. A text that does not fit ends in "…"; view 5 has all of it. */
-function standingRows({ text, role }: Standing, width: number): Row[] {
+/** Only the mark is colored. A text that needs more rows than are free ends in "…"; view 5 has all of it. */
+function standingRows({ text, role }: Standing, { width, height: free }: Size): Row[] {
   const rows = noticeRows(notice(text.slice(MARK_CELLS), role, text.slice(0, 1)), width);
-  if (rows.length <= MOST_STANDING_ROWS) return rows;
-  const last = rowText(rows[MOST_STANDING_ROWS - 1] ?? []).trimEnd();
-  return [...rows.slice(0, MOST_STANDING_ROWS - 1), [run(`${takeCells(last, width - 2).trimEnd()} …`)]];
+  const most = Math.max(MOST_STANDING_ROWS, free);
+  if (rows.length <= most) return rows;
+  const last = rowText(rows[most - 1] ?? []).trimEnd();
+  return [...rows.slice(0, most - 1), [run(`${takeCells(last, width - 2).trimEnd()} …`)]];
 }
 
 interface Count {

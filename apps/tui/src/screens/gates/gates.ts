@@ -47,17 +47,17 @@ export const gatesView: View = ({ state }, size) => {
     selected: Math.min(state.ui.selected.gates, gates.length - 1),
   };
   if (size.width < COMPACT) return { title, remark, body: compactRows(gates, cursor) };
-  const head = headRows(state, size);
-  return {
-    title,
-    remark,
-    body: [...head, ...fullRows(gates, { ...cursor, height: size.height - head.length }, attachedJob(state))],
-  };
+  const job = attachedJob(state);
+  const needed = fullRows(gates, { ...cursor, height: ALL_ROWS }, job).length;
+  const head = headRows(state, size, size.height - needed);
+  return { title, remark, body: [...head, ...fullRows(gates, { ...cursor, height: size.height - head.length }, job)] };
 };
 
 // In a small pane the gates get most of the rows.
 const PLAN_SHARE = 0.25;
+/** Rows of the decision if the gates need all others. */
 const MOST_STANDING_ROWS = 2;
+const ALL_ROWS = 1_000;
 
 /** True if the job computes attention, by its result or, until there is one, by the axes of its first case. */
 function computesAttention({ provenance, variants }: JobView): boolean {
@@ -66,25 +66,27 @@ function computesAttention({ provenance, variants }: JobView): boolean {
   return shape === undefined || 'D' in valuesOf(shape);
 }
 
-/** The plan of the gates, and the decisions that are possible now. */
-function headRows(state: AppState, { width, height }: Size): Row[] {
+/** The plan of the gates, and the decisions that are possible now; both take the rows that the gates leave free. */
+function headRows(state: AppState, { width, height }: Size, free: number): Row[] {
   const job = attachedJob(state);
   const plan = job?.plan;
   // The runner lists only attention's case sets.
   const caseSets = job !== undefined && computesAttention(job) ? state.caseSets : [];
   const standing = standingOf(state);
-  return [
-    ...(plan === undefined
+  const ofPlan = (rows: number): Row[] =>
+    plan === undefined
       ? []
-      : planRows(
-          plan,
-          { caseSets, canFallBack: canFallBack(state, job) },
-          { width, height: Math.max(1, Math.floor(height * PLAN_SHARE)) },
-        )),
-    ...(standing === undefined
+      : planRows(plan, { caseSets, canFallBack: canFallBack(state, job) }, { width, height: rows });
+  const least = ofPlan(Math.max(1, Math.floor(height * PLAN_SHARE)));
+  const decision =
+    standing === undefined
       ? []
-      : cutRows(wrapRows(standing.text, width, { role: standing.role, hang: 2 }), MOST_STANDING_ROWS, width)),
-  ];
+      : cutRows(
+          wrapRows(standing.text, width, { role: standing.role, hang: 2 }),
+          Math.max(MOST_STANDING_ROWS, free - least.length),
+          width,
+        );
+  return [...ofPlan(Math.max(least.length, free - decision.length)), ...decision];
 }
 
 /** False for a listed kernel that has no parameter with which its tensor cores can be turned off. */
