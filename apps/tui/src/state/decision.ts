@@ -125,7 +125,7 @@ function notesRefusal({ kernels }: DecisionFacts, job: JobView): string | undefi
   if (notesOf(kernels, job).length === 0)
     return 'NOTES.md was not filled in when it ran, and no known folder has the code that ran: 7, then Enter, runs it again';
   return notesToHandIn(kernels, job) === ''
-    ? 'NOTES.md says nothing yet: o in 7 opens it; once it says what the kernel changes and why, the result can be accepted without another run'
+    ? 'NOTES.md says nothing yet: o in 7 opens it. Once it says what the kernel changes and why, a accepts the result without another run'
     : undefined;
 }
 

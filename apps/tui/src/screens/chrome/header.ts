@@ -82,6 +82,9 @@ function jobParts(state: AppState, job: JobView | undefined): Part[] {
       ...(job.state === JobState.ENDED && { growRank: 3.5 }),
       forms: progressForms(job, clockOf(state, job)),
     },
+    ...(job.name === state.ui.pinned
+      ? [{ rank: 2.4, forms: [[run('P pinned', 'accent')], [run('P', 'accent')]] satisfies Row[] }]
+      : []),
     ...(isSourceChanged(state, job)
       ? [{ rank: 2.5, forms: [[run(`Δ ${SOURCE_CHANGED}`, 'warn')], [run('Δ source', 'warn')]] satisfies Row[] }]
       : []),

@@ -5,6 +5,10 @@ import { expect, test } from 'vitest';
 import { rowText } from '../../present/cells/row.ts';
 import { initialState } from '../../state/app-state.ts';
 import { LogBuffer } from '../../state/log-buffer.ts';
+import { jobViewOf } from '../../state/job-view.ts';
+import { headerRow } from '../chrome/header.ts';
+import type { View } from '../pane/view.ts';
+import { jobsView } from '../runner/jobs.ts';
 import { jobsRail } from './jobs-rail.ts';
 
 /** The rail's rows at 120x40, where it has 34 cells and 5 rows. */
@@ -46,6 +50,24 @@ test('if room is short, the time and then a pass are left out, and a name is cut
   // A circle stands for cancelled jobs too, and nobody knows how long an interrupted job took.
   const cut = { ...failed, label: 'my_attn PAD=4 MIN_CTAS=8', outcome: Outcome.INTERRUPTED };
   expect(railOf([cut], 'jobs/a612')).toEqual(['▸ ○ a612 my_attn PAD=… interrupted']);
+});
+
+test('the pinned job has its mark in the rail, in view 6 and in the header, also while it is on the screen', () => {
+  const job = { name: 'jobs/a612', label: 'flashcore_v6', state: JobState.ENDED, outcome: Outcome.PASSED };
+  const initial = initialState({ runner: { label: '', embedded: true }, columns: 120, rows: 40, now: 60_000 });
+  const state = {
+    ...initial,
+    ui: { ...initial.ui, pinned: job.name },
+    jobs: [create(JobSchema, job)],
+    attached: job.name,
+    views: { [job.name]: jobViewOf(create(JobSchema, job)) },
+  };
+  const content = { state, log: new LogBuffer(1), search: undefined };
+  const rowsOf = (view: View): string => view(content, { width: 80, height: 12 }).body.map(rowText).join('\n');
+  expect(rowsOf(jobsRail)).toContain('▸ ✓ a612 P flashcore_v6');
+  expect(rowsOf(jobsView)).toContain('✓ * P flashcore_v6');
+  expect(rowText(headerRow(state, 80))).toContain('P pinned');
+  expect(rowText(headerRow({ ...state, ui: initial.ui }, 80))).not.toContain('P pinned');
 });
 
 test('arrows mark the places where the rail leaves jobs out', () => {

@@ -73,7 +73,8 @@ function jobRow(state: AppState, { job, gap }: RailJob, width: number): Row {
   const isShown = job.name === state.attached;
   const [word, clock] = tailOf(state, job);
   const room = width - 2 - 2 - ID_CELLS - 1 - 1;
-  const name = `${sourceMark(state, job)}${listTitle(state, job)}`;
+  const pinned = job.name === state.ui.pinned ? 'P ' : '';
+  const name = `${pinned}${sourceMark(state, job)}${listTitle(state, job)}`;
   // If there is not enough room, first the time is left out, then "passed", so that words stay whole. Other marks stand
   // for several outcomes.
   const tails = [`${word} ${clock}`.trim(), word, ...(job.outcome === Outcome.PASSED ? [''] : [])];

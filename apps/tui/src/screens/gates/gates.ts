@@ -54,9 +54,9 @@ export const gatesView: View = ({ state }, size) => {
 };
 
 // In a small pane the gates get most of the rows.
-const PLAN_SHARE = 0.25;
-/** Rows of the decision if the gates need all others. */
-const MOST_STANDING_ROWS = 2;
+const PLAN_SHARE = 0.3;
+/** Rows of the decision if the gates need all others, which scroll. */
+const MOST_STANDING_ROWS = 3;
 const ALL_ROWS = 1_000;
 
 /** True if the job computes attention, by its result or, until there is one, by the axes of its first case. */

@@ -31,6 +31,20 @@ test('the build ends with its result; the time until the next phase is shown as 
   ]);
 });
 
+test('a summary that does not fit ends with a whole clause', () => {
+  const summary = '7 of 7 cases correct, largest error 1.93e-3; plan merge: no hard gate failed';
+  const view = {
+    ...jobViewOf({ name: SAMPLE_JOB, kind: 0, label: '', kernelId: '', state: 0, outcome: 0, summary: '' }),
+    ...{ state: JobState.ENDED, outcome: Outcome.PASSED, summary },
+  };
+  const at = (width: number): string => rowText(jobRow(view, 0, width)).trimEnd();
+  expect([at(100), at(60), at(40)]).toEqual([
+    `✓ passed  ${summary}`,
+    '✓ passed  7 of 7 cases correct, largest error 1.93e-3 …',
+    '✓ passed  7 of 7 cases correct …',
+  ]);
+});
+
 test('a job that waits until the emulator is compiled says so, with the progress', () => {
   const events = sampleEvents();
   const until = events.findIndex(({ payload }) => payload.case === 'buildResult');

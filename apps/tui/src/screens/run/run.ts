@@ -2,6 +2,7 @@
 import { JobState, Outcome, Verdict, type GateResult } from '@flashcore/shared/contract';
 import { progressBar, sampleStrip } from '../../present/cells/bars.ts';
 import { formatError, formatInUnit, formatMicroseconds, formatSeconds } from '../../present/numbers.ts';
+import { cellWidth } from '../../present/cells/cell-text.ts';
 import { fitRow, rowWidth, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import { shownFinding } from '../../state/source-place.ts';
 import { gateTarget } from '../../present/gate-marks.ts';
@@ -101,7 +102,7 @@ function headRows(state: AppState, job: JobView, { width, height }: Size): Row[]
     ...busyLine(state, width),
     correctLine(state, width),
     ...(finding.length > 0 ? finding : [latencyLine(state, width)]),
-    gatesLine(state, width),
+    ...gatesLine(state, width),
     ...otherVariantLine(state, job, width),
     ...(finding.length > 0 ? [] : timeLine(job, width)),
     [run('─'.repeat(width), 'border')],
@@ -144,25 +145,34 @@ function timeLine(job: JobView, width: number): Row[] {
 /** The job's state and current activity; `about` in place of its summary. */
 export function jobRow(job: JobView, now: number, width: number, about?: string): Row {
   const { mark, role, word } = jobMark(job);
-  return fitRow(
-    [
-      run(`${mark} ${word}`, role),
-      // A job that never ran shows no time, because "0 ms" would look like a measurement.
-      run(
-        job.startTime === undefined || isBeingRead(job) || !hasDuration(job)
-          ? '  '
-          : `  ${formatSeconds(elapsedMs(job, now) / 1000)}  `,
-        'dim',
-      ),
-      ...aboutRuns(job, now, about),
-    ],
-    width,
-  );
+  const head: Row = [
+    run(`${mark} ${word}`, role),
+    // A job that never ran shows no time, because "0 ms" would look like a measurement.
+    run(
+      job.startTime === undefined || isBeingRead(job) || !hasDuration(job)
+        ? '  '
+        : `  ${formatSeconds(elapsedMs(job, now) / 1000)}  `,
+      'dim',
+    ),
+  ];
+  return fitRow([...head, ...aboutRuns(job, { now, room: width - rowWidth(head) }, about)], width);
 }
 
-function aboutRuns(job: JobView, now: number, about = summaryText(job) || (job.error?.message ?? '')): Row {
+/** As many clauses of a text as fit; the log has all of it. A first clause that does not fit is cut by the row. */
+function wholeClauses(text: string, room: number): string {
+  if (cellWidth(text) <= room) return text;
+  const ends = [...text.matchAll(/[,;] /g)].map(({ index }) => index);
+  const end = ends.findLast((index) => cellWidth(text.slice(0, index)) <= room - 2);
+  return end === undefined ? text : `${text.slice(0, end)} …`;
+}
+
+function aboutRuns(
+  job: JobView,
+  { now, room }: { now: number; room: number },
+  about = summaryText(job) || (job.error?.message ?? ''),
+): Row {
   // The phase that happened to be the last one says nothing about how the job ended.
-  if (job.state === JobState.ENDED) return about === '' ? [] : [run(about.replaceAll('\n', ' '))];
+  if (job.state === JobState.ENDED) return about === '' ? [] : [run(wholeClauses(about.replaceAll('\n', ' '), room))];
   const phase = job.phases.at(-1);
   return phase === undefined ? [] : [...phaseRuns(phase, job, now), ...waitRuns(job, now)];
 }
@@ -271,21 +281,22 @@ function latencyLine(state: AppState, width: number): Row {
   return line('latency', [...figures, ...(room > 0 ? sampleStrip(shown.recent, room) : [])], width);
 }
 
-function gatesLine(state: AppState, width: number): Row {
+/** The tally, and what can be decided; the latter has a row of its own if it does not fit beside the tally. */
+function gatesLine(state: AppState, width: number): Row[] {
   const gates = shownVariant(state)?.gates ?? [];
-  if (gates.length === 0) return line('gates', [run(nothingText(state, 'gates'), 'dim')], width);
+  if (gates.length === 0) return [line('gates', [run(nothingText(state, 'gates'), 'dim')], width)];
   const standing = standingOf(state);
   const failed = gates.find(isRejecting);
-  return line(
-    'gates',
-    [
-      ...tallyRuns(gateTally(gates, attachedJob(state))),
-      ...(failed === undefined ? [] : [run('  ✗', 'bad'), run(` ${failed.title}: ${wrongFigure(failed)}`)]),
-      ...(attachedJob(state)?.outcome === Outcome.PASSED ? openRuns(gates) : []),
-      ...(standing?.matters ? [run(`  ${standing.text}`, standing.role)] : []),
-    ],
-    width,
-  );
+  const tally = [
+    ...tallyRuns(gateTally(gates, attachedJob(state))),
+    ...(failed === undefined ? [] : [run('  ✗', 'bad'), run(` ${failed.title}: ${wrongFigure(failed)}`)]),
+    ...(attachedJob(state)?.outcome === Outcome.PASSED ? openRuns(gates) : []),
+  ];
+  if (standing?.matters !== true) return [line('gates', tally, width)];
+  const decision = run(`  ${standing.text}`, standing.role);
+  return LABEL_CELLS + rowWidth([...tally, decision]) <= width
+    ? [line('gates', [...tally, decision], width)]
+    : [line('gates', tally, width), line('', [run(standing.text, standing.role)], width)];
 }
 
 /** Text such as "72 KiB, target <= 48 KiB" or "85.7 %, not 100 %". */

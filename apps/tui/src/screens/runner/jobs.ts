@@ -164,11 +164,15 @@ const PREVIEW_SHARE = 0.5;
 const LEAST_SUMMARY_ROWS = 4;
 const WIDE = 100;
 
-/** `#` for a marked job, `*` for the job on the screen, `P` for the pinned one, `•` for one that ended meanwhile. */
+/**
+ * `#` for a marked job, `*` for the job on the screen, `•` for one that ended meanwhile. `P` for the pinned job comes
+ * alone or after another mark.
+ */
 function placeMark(job: Job, state: AppState): string {
   const { name } = job;
-  if (markedJobs(state).some((marked) => marked.name === name)) return '# ';
-  if (name === state.attached) return '* ';
-  if (name === state.ui.pinned) return 'P ';
+  const pinned = name === state.ui.pinned ? 'P ' : '';
+  if (markedJobs(state).some((marked) => marked.name === name)) return `# ${pinned}`;
+  if (name === state.attached) return `* ${pinned}`;
+  if (pinned !== '') return pinned;
   return isUnseen(state, job) ? '• ' : '  ';
 }
