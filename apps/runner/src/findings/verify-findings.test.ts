@@ -2,7 +2,7 @@ import type { Finding } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import type { CaseReport, OutputReport, WrongKeys } from '../../worker/messages/verifying.ts';
-import { TRY_SMALLER, caseFindings, placesText } from './verify-findings.ts';
+import { caseFindings, placesText, smallerText } from './verify-findings.ts';
 
 /** The findings about an output with these counts. */
 function found(
@@ -138,7 +138,7 @@ test('the advice about number formats is given only for an error that is everywh
     remedyOf({}, { ...everywhere, wrongKeys: { keys: [89], ofKeys: 512, change: { kind: 'weights', factor: 1.25 } } }),
   ]).toEqual([
     'Keep inputs and weights in the dtype of the tensors, and sums and logits in fp32: a format of 8 bits, small values left out and sums in fp16 look like this',
-    `Look for what the kernel does differently in head h3 of every batch. ${TRY_SMALLER}`,
+    'Look for what the kernel does differently in head h3 of every batch. This shape is too large to look for the mistake: verify with --shape 1x1x512x64',
     'This is the output where the weights of key 89 are 1.25 times the right ones: look at what the kernel does differently with this key',
   ]);
 });
@@ -225,5 +225,14 @@ test('an output that a few keys explain names them, and what the kernel makes of
     'This is the output where rows also see key 5, which is masked: look at the mask',
     'This is the output where the kernel treats only keys 40 and 41 wrongly: look at what it does differently with these keys',
     'This is the output where the kernel treats only 7 of 128 keys (1 to 61) wrongly: look at what it does differently with these keys',
+  ]);
+});
+
+test('of a shape that is too large, a smaller one with the same form is named', () => {
+  const shapes = ['4x8x16384x128c', '2x8x4096x64,Hkv=2,Skv=8192', 'rows=70000,N=4096'];
+  expect(shapes.map((shape) => smallerText(parseShape(shape)).replace(/^.*: /, ''))).toEqual([
+    'verify with --shape 1x1x512x128c',
+    'verify with --shape 1x1x1024x64,Hkv=1,Skv=1024',
+    'verify a smaller one',
   ]);
 });

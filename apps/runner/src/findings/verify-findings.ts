@@ -7,7 +7,7 @@ import {
   type ElementError,
   type Plain,
 } from '@flashcore/shared/contract';
-import { formatShape, valuesOf } from '@flashcore/shared/kernels';
+import { formatShape, shapeOf, valuesOf } from '@flashcore/shared/kernels';
 import { entryOf, formatCount, formatError, formatPair } from '@flashcore/shared/text';
 import type { CaseReport, MismatchPlaces, OutputReport, WrongKeys } from '../../worker/messages/verifying.ts';
 
@@ -43,6 +43,7 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
         isAttention,
         likeMutants,
         tooLarge: tooLargeToExplain,
+        shape,
         others: modified.length + straying,
       }),
     ),
@@ -64,9 +65,25 @@ const SHORT_NAMED_RANK = 4;
 /** Begins the remedy of a wrong output about which nothing is known. */
 export const SEE_THE_MAP = 'See where the errors are, on the error map (view 2, or fa-tui verify)';
 
-/** Ends the remedy of a wrong output that was too large to look for the mistake. */
-export const TRY_SMALLER =
-  'This shape is too large to look for the mistake: run a smaller one, with one batch and one head';
+/** A head's logits times its dimension, up to which every mistake is looked for (worker/verify/likeness.ts). */
+const MOST_LOGIT_PRODUCTS = 7e7;
+
+/** Begins the sentence about an output that was too large to look for the mistake. */
+export const TOO_LARGE = 'This shape is too large to look for the mistake';
+
+/** Ends the remedy of a wrong output that was too large to look for the mistake: names a shape for which it is. */
+export function smallerText(shape: Shape): string {
+  const { S, D, Hkv, Skv, ...values } = valuesOf(shape);
+  if (S === undefined || D === undefined) return `${TOO_LARGE}: verify a smaller one`;
+  const most = 2 ** Math.floor(Math.log2(Math.sqrt(MOST_LOGIT_PRODUCTS / D)));
+  const smaller = shapeOf({
+    ...values,
+    ...{ B: 1, H: 1, S: Math.min(S, most), D },
+    ...(Hkv !== undefined && { Hkv: 1 }),
+    ...(Skv !== undefined && { Skv: Math.min(Skv, most) }),
+  });
+  return `${TOO_LARGE}: verify with --shape ${formatShape(smaller)}`;
+}
 
 /** Begins the last sentence of a remedy: the command that repeats the fault on inputs that the runner drew. */
 export const TO_REPEAT = '. To repeat it: ';
@@ -84,6 +101,7 @@ interface OutputContext {
   likeMutants: NonNullable<CaseReport['likeMutants']>;
   /** Whether it was too large to look for the mistake. */
   tooLarge: boolean;
+  shape: Shape;
   /** The number of other findings about the same case. */
   others: number;
 }
@@ -96,7 +114,7 @@ function outputFindings(output: OutputReport, context: OutputContext): Finding[]
   const where = placesText(mismatchPlaces, figures.errorMap.outputDims, named);
   const allIn = where === '' ? '' : `, all in ${where}`;
   const lookIn = `Look for what the kernel does differently in ${where}`;
-  const smaller = context.tooLarge ? `. ${TRY_SMALLER}` : '';
+  const smaller = context.tooLarge ? `. ${smallerText(context.shape)}` : '';
   const notFinite = figures.nanCount + figures.infCount;
   const wrong = figures.mismatches - notFinite - figures.unwrittenCount;
   const first = figures.firstMismatches[0];

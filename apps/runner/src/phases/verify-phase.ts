@@ -11,7 +11,7 @@ import {
 import { checkShape, formatShape, type Manifest, type ManifestArgument } from '@flashcore/shared/kernels';
 import { create } from '@bufbuild/protobuf';
 import type { DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
-import { IS_LIKE, SEE_THE_MAP, TO_REPEAT, distinctFindings } from '../findings/verify-findings.ts';
+import { IS_LIKE, SEE_THE_MAP, TOO_LARGE, TO_REPEAT, distinctFindings } from '../findings/verify-findings.ts';
 import { inputsThatHide, whatFails } from '../findings/what-fails.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import { notRun, type CaseRun } from './case-judgement.ts';
@@ -172,8 +172,11 @@ function addWhatFails(
   );
   const last = places.at(-1);
   const at = last === undefined ? '' : ` (${last.file}:${places.map(({ line }) => line).join(', ')})`;
-  const [, repeat] = finding.remedy.split(TO_REPEAT);
-  const map = `${SEE_THE_MAP}${repeat === undefined ? '.' : `${TO_REPEAT}${repeat}`}`;
+  const [said = '', repeat] = finding.remedy.split(TO_REPEAT);
+  const smallerAt = said.indexOf(TOO_LARGE);
+  const smaller = smallerAt < 0 ? '' : `. ${said.slice(smallerAt)}`;
+  const end = repeat === undefined ? '' : `${TO_REPEAT}${repeat}`;
+  const map = `${SEE_THE_MAP}${smaller}${end}${smaller === '' && end === '' ? '.' : ''}`;
   const rest = finding.remedy.startsWith(SEE_THE_MAP) ? map : finding.remedy;
   finding.remedy = `${found.text.charAt(0).toUpperCase()}${found.text.slice(1)}: look at ${found.lookAt}${at}. ${rest}`;
   if (last !== undefined) finding.frame ??= frames.frameAt(last);
