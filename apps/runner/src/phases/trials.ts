@@ -1,7 +1,7 @@
 /** Chooses the inputs of trials: timed launches that are checked on values other than N(0, 1). */
 import { randomInt } from 'node:crypto';
 import type { Shape } from '@flashcore/shared/contract';
-import { planLaunches, type Distribution } from '@flashcore/shared/kernels';
+import { planLaunches, type Distribution, type InputKind } from '@flashcore/shared/kernels';
 import type { InputRule } from '../../worker/messages/launchable.ts';
 import type { Trial } from '../../worker/messages/measuring.ts';
 import { isMadeOfHeads } from '../../worker/messages/pool-size.ts';
@@ -49,9 +49,12 @@ export function trialsOn(services: VariantServices, shape: Shape): Trial[] {
     .map((each) => ({ rules: each }));
 }
 
+/** Rows of these kinds give logits of 1,000 and more if they meet others that do not suit them. */
+const LARGE: readonly InputKind[] = ['largest', 'far_steps', 'rows_apart'];
+
 /** Whether heads of this distribution may be combined with heads of the others. */
 const meetsAny = ({ q, k, keyScale = 1 }: Distribution): boolean =>
-  ![q, k].includes('largest') && (keyScale <= MOST_KEY_SCALE || k.startsWith('channels_'));
+  ![q, k].some((kind) => LARGE.includes(kind)) && (keyScale <= MOST_KEY_SCALE || k.startsWith('channels_'));
 
 /**
  * Adapts a distribution to timed heads, whose V is doubled and which are combined with heads of other distributions.

@@ -86,6 +86,13 @@ const WRONG_ON_GROUPS: typeof WRONG_ON = {
   'groups of three, five or more heads': (shape) => groupOf(shape) > 1 && !Number.isInteger(Math.log2(groupOf(shape))),
   'groups of two, four or more heads': (shape) => groupOf(shape) > 1 && Number.isInteger(Math.log2(groupOf(shape))),
 };
+/** Tiles of 64 are the only ones that the kernel's manifest names. */
+const WRONG_BEYOND_TILES: typeof WRONG_ON = Object.fromEntries(
+  [48, 80, 96, 112, 160, 192, 224].map((tile) => [
+    `one key beyond a tile of ${tile}`,
+    ({ sequenceLength }: Shape) => sequenceLength > tile && sequenceLength % tile === 1,
+  ]),
+);
 /** How many heads of Q share one of several heads of K and V; 1 if there is one head of K and V. */
 function groupOf(shape: Shape): number {
   const { H, Hkv } = scopeOfShape(attention(), shape) as Record<'H' | 'Hkv', number>;
@@ -104,6 +111,7 @@ const WRONG: [kernel: string, on: typeof WRONG_ON, least: number][] = [
   ['flashcore_v6', WRONG_ON, SHARE],
   ['flashcore_v12', WRONG_ON, SHARE_OF_FORMS],
   ['corpus/cheats_shapes', { ...WRONG_ON, ...WRONG_ON_WIDTHS }, SHARE],
+  ['corpus/shapes_hidden_tile', WRONG_BEYOND_TILES, SHARE],
   ['corpus/shapes_group_of_seven', WRONG_ON_GROUPS, SHARE],
 ];
 

@@ -114,9 +114,11 @@ export function affordedInputs(problem: Problem, device: Device, shape: Shape): 
   if (device.simulated) return size > mostElements ? 0 : Math.floor(allFlops / caseFlops(problem, shape));
   const smaller = repeatedShape(problem, shape);
   if (!smaller && size > mostElements) return 0;
-  const most = smaller ? Math.floor(MOST_REPEATED_ELEMENTS / size) : Infinity;
+  const most = smaller ? Math.min(MOST_OF_A_TIMED_SHAPE, Math.floor(MOST_REPEATED_ELEMENTS / size)) : Infinity;
   return Math.min(most, Math.floor((TIMED_SHARE * allFlops) / caseFlops(problem, smaller ?? shape)));
 }
+/** Limit on the probes' inputs on a large timed shape, each of which takes a hundredth of a second. */
+const MOST_OF_A_TIMED_SHAPE = 15;
 /**
  * How many trials a timed shape of plain attention affords: timed launches on values other than N(0, 1). Each needs the
  * answers of all pairs of drawn heads, which cost about as much as the shape's own.
@@ -222,6 +224,8 @@ const POOL = 288;
 const FORMS_SHARE = 0.5;
 /** Tile sizes assumed for kernels whose manifests name none. */
 const USUAL_TILES = [16, 64];
+/** Lengths that are multiples of several tiles at once: 480 of 48, 80, 96 and 160; 672 of 48, 96, 112 and 224. */
+const COMMON_MULTIPLES = [240, 336, 384, 480, 672, 960, 1344, 1920];
 const SHORTEST_TILE = 8;
 const LONGEST_TILE = 512;
 /** Limits may require a length to be a multiple of one of these. */
@@ -525,9 +529,13 @@ class ShapeDraw {
     return Math.min(most, Math.floor(least * ((most + 1) / least) ** share));
   }
 
-  /** With probability 3/4, moves a length next to the end of a tile: one less, the end, or one more. */
+  /**
+   * With probability 3/4, moves a length next to the end of a tile: one less, the end, or one more. A third of the tiles
+   * are multiples of many tiles, because a kernel need not name its own in the manifest.
+   */
   #nearTile(length: number): number {
-    const tile = this.#oneOf(this.classes.tiles)!;
+    const multiples = COMMON_MULTIPLES.filter((each) => each <= length);
+    const tile = this.#oneOf(multiples.length > 0 && this.#below(3) === 0 ? multiples : this.classes.tiles)!;
     const drawn = this.#below(4);
     const tiles = Math.round(length / tile);
     // For a length below half a tile the nearest end of a tile would be 0, which means no keys at all.

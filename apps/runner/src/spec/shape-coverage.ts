@@ -21,6 +21,8 @@ export interface SizeClasses {
 
 /** If a kernel takes more widths than this, they are grouped by their rank. */
 export const WIDTH_CLASSES = 4;
+/** Tiles that a kernel may have without naming them in its manifest. */
+export const HIDDEN_TILES = [48, 64, 80, 96, 112, 128, 160, 192, 224];
 /** Larger counts are "many". */
 const FEW = 4;
 /** Larger constants are more often numbers of threads than rows or keys of a tile. */
@@ -143,7 +145,10 @@ export function shapeClasses(problem: Problem, values: CaseValues, sizes: SizeCl
     ],
     extents: axes.flatMap(({ name, draw }) => {
       if (draw === 'width') return [`${name}=${entryOf(values, name)}`];
-      return draw === 'length' ? [`${name}%16=${entryOf(values, name)! % 16}`] : [];
+      if (draw !== 'length') return [];
+      const extent = entryOf(values, name)!;
+      const beyond = HIDDEN_TILES.filter((each) => extent > each && extent % each === 1);
+      return [`${name}%16=${extent % 16}`, ...beyond.map((each) => `${name} beyond ${each}`)];
     }),
   };
 }

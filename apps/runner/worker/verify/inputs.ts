@@ -73,7 +73,10 @@ export function drawInputs(drawnCase: ProblemCase, input: SeededInput, drawer?: 
     const matrices = matricesOf(tensor);
     if (kind === 'constant') return constantRows(matrices, { dtype, random, scale });
     if (kind === 'one_hot') return oneHotRows(matrices, { dtype, random, scale });
-    return drawnBits(drawTensor(kind, matrices, { dtype, random, scale, ...shared(matrices) }), dtype);
+    const drawing = { dtype, random, scale, ...shared(matrices) };
+    // The inputs of timed launches, which have even lengths, are flipped.
+    const lowest = !input.evenLengths && !tensor.rows;
+    return drawnBits(drawTensor(kind, matrices, drawing), { dtype, lowest });
   }
 }
 
@@ -106,9 +109,21 @@ type DrawnKind = InputKind | 'slopes' | 'masked';
 /** Multiple of the logits' scale for sinks. A head's sink then weighs as much as one key or as hundreds. */
 const SINK_SCALE = 4;
 
-/** -128 is not drawn, because flipping its sign gives no number of 8 bits. */
-const drawnBits = (values: Float32Array<ArrayBuffer>, dtype: TensorDtype): TensorBits =>
-  tensorOf(dtype === 'int8' ? values.map((value) => Math.max(-DTYPES.int8.format.largest, value)) : values, dtype);
+interface DrawnFor {
+  dtype: TensorDtype;
+  /** Whether the inputs can have -128. Flipping its sign gives no number of 8 bits, and it marks rows of nobody. */
+  lowest: boolean;
+}
+
+/** int8 has one number more below 0. */
+const lowestOf = (dtype: TensorDtype, { largest }: { largest: number }): number =>
+  dtype === 'int8' ? -largest - 1 : -largest;
+
+const drawnBits = (values: Float32Array<ArrayBuffer>, { dtype, lowest }: DrawnFor): TensorBits =>
+  tensorOf(
+    dtype === 'int8' && !lowest ? values.map((value) => Math.max(-DTYPES.int8.format.largest, value)) : values,
+    dtype,
+  );
 
 function ruleFor(tensor: TensorExtent, rule: InputRule): { kind: DrawnKind; scale: number } {
   const { kind, scale } = roleRule(tensor, rule);
@@ -245,11 +260,37 @@ function drawTensor(
       rows(1, (row, head) => (row === keys[head] ? logit(FAR_LOGIT) : 0));
       break;
     }
+    case 'half_weight': {
+      const keys = ofHeads(() => random.below(rowCount));
+      rows(1 / 4, (row, head) => (row === keys[head] ? logit(Math.log(rowCount)) : 0));
+      break;
+    }
+    case 'far_steps': {
+      const most = Math.max(1, Math.floor(FAR_STEPS / Math.max(1, columns / FAR_STEPS_COLUMNS)));
+      rows(0, () => FAR_STEP * (random.below(2 * most + 1) - most));
+      break;
+    }
+    case 'rows_apart':
+    case 'rows_far_apart': {
+      random.fillNormal(values, scale);
+      const factor = (): number => (rule === 'rows_apart' ? APART : FAR_APART ** (random.below(2) === 0 ? 1 : -1));
+      // Whole heads, or rows of any head. The first one is never apart, nor are many of them if only one is.
+      const length = columns * (heads > 1 && random.below(2) === 0 ? rowCount : 1);
+      const others = values.length / length - 1;
+      const lone = random.below(2) === 0 && others > 0 ? 1 + random.below(others) : undefined;
+      for (let unit = 1; unit <= others; unit += 1) {
+        if (lone === undefined ? random.below(APART_ONE_IN) > 0 : unit !== lone) continue;
+        const times = factor();
+        for (let i = unit * length; i < (unit + 1) * length; i += 1) values[i]! *= times;
+      }
+      break;
+    }
     case 'two_steps':
       rows(0, (row) => (row < (3 / 8) * rowCount ? 0 : logit(LOW_STEP_LOGIT)));
       break;
     case 'largest':
-      for (let i = 0; i < values.length; i += 1) values[i] = random.below(2) === 0 ? ends.largest : -ends.largest;
+      for (let i = 0; i < values.length; i += 1)
+        values[i] = random.below(2) === 0 ? ends.largest : lowestOf(dtype, ends);
       break;
     case 'subnormal':
       for (let i = 0; i < values.length; i += 1)
@@ -303,11 +344,18 @@ function drawTensor(
       break;
     }
     case 'slopes':
-      each(() => 2 ** -(1 + 7 * (random.next() / 2 ** 32)));
+      each(() => 2 ** (-LEAST_SLOPE * (random.next() / 2 ** 32)));
       break;
     case 'masked':
       random.fillNormal(values, scale);
       each((now) => (random.below(MASKED_ONE_IN) === 0 ? -Infinity : now));
+      for (let start = 0; start < values.length; start += columns) {
+        const run = random.below(MASKED_RUN_ONE_IN * 2);
+        if (run > 1) continue;
+        // As the padding before or behind a sequence.
+        const first = run === 0 ? 0 : random.below(columns);
+        values.fill(-Infinity, start + first, start + Math.min(columns, first + 1 + random.below(columns)));
+      }
       break;
     case 'two_scales': {
       random.fillNormal(values, scale);
@@ -336,6 +384,19 @@ const MOST_LOGIT = 100;
 const FAR_LOGIT = 120;
 /** One in this many rows has a far logit: a first tile of 64 keys has none in six of ten cases. */
 const FAR_ONE_IN = 128;
+/**
+ * Keys are multiples of 8 times their head's direction, up to this many of them. Sums of their products with 1 and -1
+ * are exact even in fp16, and logits are 64 apart if a row has 64 columns.
+ */
+const FAR_STEP = 8;
+const FAR_STEPS = 31;
+const FAR_STEPS_COLUMNS = 64;
+/** Factor of a row or a head that is not as the others are; its logits are beyond 88, where exp() is infinite. */
+const APART = 48;
+/** The same where no product with another tensor follows: beyond 255, and below 2^-7, whose squares fp16 has not. */
+const FAR_APART = 256;
+/** One in this many rows or heads is apart, unless only one is. */
+const APART_ONE_IN = 4;
 /** Gives weights of 0.05, which an fp16 sum no longer registers once it has passed 128. */
 const LOW_STEP_LOGIT = Math.log(0.05);
 
@@ -352,6 +413,10 @@ const LONE_ELEMENT = 300;
 const REPEATED_ONE_IN = 8;
 /** A bias hides one in this many keys from a query. */
 const MASKED_ONE_IN = 8;
+/** A bias also hides a run of keys from one in this many queries, because a kernel may ask whole tiles only. */
+const MASKED_RUN_ONE_IN = 4;
+/** Slopes are from 2^-8 to 1. Those of ALiBi are from 2^-8 to 2^-(8 / heads), which is above 1/2 for 9 heads and more. */
+const LEAST_SLOPE = 8;
 /** Shift per head, so that heads have different exponents in the same channel. */
 const HEAD_SHIFT = 7;
 
@@ -373,7 +438,7 @@ function constantRows({ heads, rows, columns }: Matrices, { dtype, random, scale
   const row = new Float32Array(columns);
   for (let head = 0; head < tensor.length; head += rows * columns) {
     random.fillNormal(row, scale);
-    tensor.set(drawnBits(row, dtype), head);
+    tensor.set(drawnBits(row, { dtype, lowest: false }), head);
     for (let filled = columns; filled < rows * columns; filled *= 2)
       tensor.copyWithin(head + filled, head, head + Math.min(filled, rows * columns - filled));
   }

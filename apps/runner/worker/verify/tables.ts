@@ -200,7 +200,7 @@ function selected(
 
 /** A NaN in every floating dtype, as 16-bit words. It differs from the poison of outputs. */
 const NOBODYS = 0x7fff;
-/** int8 has no NaN: -128 is the number farthest from 0, and the only one that is never drawn. */
+/** int8 has no NaN: -128 is the number farthest from 0, and never drawn where rows may belong to nobody. */
 const NOBODYS_INT8 = 0x80;
 /** An element that no kernel may use. */
 export const nobodysElement = (dtype: ElementDtype): number =>

@@ -52,6 +52,10 @@ const INPUT_KINDS = [
   'two_scales',
   'toward',
   'few_far',
+  'far_steps',
+  'half_weight',
+  'rows_apart',
+  'rows_far_apart',
 ] as const;
 
 /** How a tensor is drawn; cases.yaml describes each kind. */
