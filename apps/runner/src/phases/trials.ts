@@ -63,7 +63,7 @@ const meetsAny = ({ q, k, keyScale = 1 }: Distribution): boolean =>
 const timedRule = (rule: Distribution): InputRule => ({
   ...rule,
   ...(rule.k.startsWith('channels_') && { q: 'normal', k: 'normal' }),
-  ...(rule.v === 'every_exponent' && { valueScale: rule.valueScale / 2 }),
+  ...(['every_exponent', 'upper_half'].includes(rule.v) && { valueScale: rule.valueScale / 2 }),
 });
 
 /** The values in an unpredictable order. */

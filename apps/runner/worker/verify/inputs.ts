@@ -292,6 +292,9 @@ function drawTensor(
       for (let i = 0; i < values.length; i += 1)
         values[i] = random.below(2) === 0 ? ends.largest : lowestOf(dtype, ends);
       break;
+    case 'upper_half':
+      each(() => (random.below(2) === 0 ? 1 : -1) * scale * upperHalf(ends.largest, random.next() / 2 ** 32));
+      break;
     case 'subnormal':
       for (let i = 0; i < values.length; i += 1)
         values[i] = (random.below(2 * steps - 1) - (steps - 1)) * 2 ** (ends.least - ends.mantissa);
@@ -354,7 +357,8 @@ function drawTensor(
         if (run > 1) continue;
         // As the padding before or behind a sequence.
         const first = run === 0 ? 0 : random.below(columns);
-        values.fill(-Infinity, start + first, start + Math.min(columns, first + 1 + random.below(columns)));
+        const length = Math.max(1, random.below(columns));
+        values.fill(-Infinity, start + first, start + Math.min(columns, first + length));
       }
       break;
     case 'two_scales': {
@@ -391,6 +395,9 @@ const FAR_ONE_IN = 128;
 const FAR_STEP = 8;
 const FAR_STEPS = 31;
 const FAR_STEPS_COLUMNS = 64;
+/** Numbers above half of the largest, by a share from 0 to 1. No mean of them is rounded to infinity. */
+const upperHalf = (largest: number, share: number): number => largest * (0.5 + share * (MOST_OF_UPPER_HALF - 0.5));
+const MOST_OF_UPPER_HALF = 0.92;
 /** Factor of a row or a head that is not as the others are; its logits are beyond 88, where exp() is infinite. */
 const APART = 48;
 /** The same where no product with another tensor follows: beyond 255, and below 2^-7, whose squares fp16 has not. */

@@ -56,6 +56,7 @@ const INPUT_KINDS = [
   'half_weight',
   'rows_apart',
   'rows_far_apart',
+  'upper_half',
 ] as const;
 
 /** How a tensor is drawn; cases.yaml describes each kind. */
