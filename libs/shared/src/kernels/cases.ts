@@ -56,6 +56,7 @@ const INPUT_KINDS = [
   'half_weight',
   'rows_apart',
   'rows_far_apart',
+  'rows_larger',
   'upper_half',
 ] as const;
 
