@@ -76,6 +76,10 @@ const OF_A_RANGE: Record<string, { shape: string; shows: string }> = {
   values_decode_first_maximum: { shape: 'B=3,H=2,Hkv=1,Skv=300,D=64', shows: 'few_far' },
   values_softmax_sampled_row: { shape: 'rows=4,N=600', shows: 'lone_elements' },
   values_rmsnorm_sampled_row: { shape: 'rows=4,N=600', shows: 'lone_elements' },
+  softmax_first_row_decides: { shape: 'rows=4,N=600', shows: 'rows_apart' },
+  rmsnorm_first_row_decides: { shape: 'rows=4,N=600', shows: 'rows_apart' },
+  decode_first_sequence_decides: { shape: 'B=3,H=2,Hkv=1,Skv=70,D=64', shows: 'rows_apart' },
+  gemm_int8_without_128: { shape: 'M=5,N=7,K=40', shows: 'largest_a' },
 };
 test.each(Object.keys(OF_A_RANGE))('%s fails on inputs that reach the ends of a dtype', LIMITS, async (kernelId) => {
   const { shape, shows } = OF_A_RANGE[kernelId]!;

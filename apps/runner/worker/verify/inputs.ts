@@ -276,12 +276,14 @@ function drawTensor(
       random.fillNormal(values, scale);
       const factors = APART[rule];
       const factor = (): number => factors[random.below(factors.length)]!;
-      // Whole heads, or rows of any head. The first one is never apart, nor are many of them if only one is.
+      // Whole heads, or rows of any head. One is apart, and in half of the draws others are, but never the first.
       const length = columns * (heads > 1 && random.below(2) === 0 ? rowCount : 1);
       const others = values.length / length - 1;
-      const lone = random.below(2) === 0 && others > 0 ? 1 + random.below(others) : undefined;
+      const lone = 1 + random.below(Math.max(1, others));
+      const many = random.below(2) === 0;
       for (let unit = 1; unit <= others; unit += 1) {
-        if (lone === undefined ? random.below(APART_ONE_IN) > 0 : unit !== lone) continue;
+        const isApart = unit === lone || (many && random.below(APART_ONE_IN) === 0);
+        if (!isApart) continue;
         const times = factor();
         for (let i = unit * length; i < (unit + 1) * length; i += 1) values[i]! *= times;
       }
@@ -407,7 +409,7 @@ const MOST_OF_UPPER_HALF = 0.92;
  * whose errors the tolerance of fp16 still covers where two of them cancel out.
  */
 const APART = { rows_apart: [48], rows_far_apart: [256, 1 / 256], rows_larger: [16] } as const;
-/** One in this many rows or heads is apart, unless only one is. */
+/** One in this many rows or heads is apart, where not only one is. */
 const APART_ONE_IN = 4;
 /** Gives weights of 0.05, which an fp16 sum no longer registers once it has passed 128. */
 const LOW_STEP_LOGIT = Math.log(0.05);
