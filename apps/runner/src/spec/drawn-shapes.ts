@@ -225,7 +225,7 @@ const FORMS_SHARE = 0.5;
 /** Tile sizes assumed for kernels whose manifests name none. */
 const USUAL_TILES = [16, 64];
 /** Lengths that are multiples of several tiles at once: 480 of 48, 80, 96 and 160; 672 of 48, 96, 112 and 224. */
-const COMMON_MULTIPLES = [240, 336, 384, 480, 672, 960, 1344, 1920];
+const COMMON_MULTIPLES = [224, 240, 336, 384, 448, 480, 672, 960];
 const SHORTEST_TILE = 8;
 const LONGEST_TILE = 512;
 /** Limits may require a length to be a multiple of one of these. */
@@ -530,12 +530,12 @@ class ShapeDraw {
   }
 
   /**
-   * With probability 3/4, moves a length next to the end of a tile: one less, the end, or one more. A third of the tiles
+   * With probability 3/4, moves a length next to the end of a tile: one less, the end, or one more. Half of the tiles
    * are multiples of many tiles, because a kernel need not name its own in the manifest.
    */
   #nearTile(length: number): number {
     const multiples = COMMON_MULTIPLES.filter((each) => each <= length);
-    const tile = this.#oneOf(multiples.length > 0 && this.#below(3) === 0 ? multiples : this.classes.tiles)!;
+    const tile = this.#oneOf(multiples.length > 0 && this.#below(2) === 0 ? multiples : this.classes.tiles)!;
     const drawn = this.#below(4);
     const tiles = Math.round(length / tile);
     // For a length below half a tile the nearest end of a tile would be 0, which means no keys at all.

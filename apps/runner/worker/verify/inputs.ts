@@ -273,7 +273,9 @@ function drawTensor(
     case 'rows_apart':
     case 'rows_far_apart':
     case 'rows_larger': {
-      random.fillNormal(values, scale);
+      // Larger values have one sign, because an honest kernel's error is beyond the tolerance where they cancel out.
+      if (rule === 'rows_larger') each(magnitude);
+      else random.fillNormal(values, scale);
       const factors = APART[rule];
       const factor = (): number => factors[random.below(factors.length)]!;
       // Whole heads, or rows of any head. One is apart, and in half of the draws others are, but never the first.
@@ -405,10 +407,10 @@ const upperHalf = (largest: number, share: number): number => largest * (0.5 + s
 const MOST_OF_UPPER_HALF = 0.92;
 /**
  * Factors of a row or a head that is not as the others are. Logits are beyond 88, where exp() is infinite; where no
- * product with another tensor follows, elements are beyond 255 and below 2^-7, whose squares fp16 has not; and values
- * whose errors the tolerance of fp16 still covers where two of them cancel out.
+ * product with another tensor follows, elements are beyond 255 and below 2^-7, whose squares fp16 has not; and formats
+ * of 8 bits end below values.
  */
-const APART = { rows_apart: [48], rows_far_apart: [256, 1 / 256], rows_larger: [16] } as const;
+const APART = { rows_apart: [48], rows_far_apart: [256, 1 / 256], rows_larger: [256] } as const;
 /** One in this many rows or heads is apart, where not only one is. */
 const APART_ONE_IN = 4;
 /** Gives weights of 0.05, which an fp16 sum no longer registers once it has passed 128. */
