@@ -220,6 +220,8 @@ const MOST_COUNT = 2 ** 13;
 const MANY = 2 ** 10;
 /** Number of drawn shapes from which a run's shapes are chosen. */
 const POOL = 288;
+/** With fewer drawn shapes, a run also has the cases. */
+const FEW_SHAPES = 4;
 /** Share of the budget that is added for pairs of forms and sizes. */
 const FORMS_SHARE = 0.5;
 /** Tile sizes assumed for kernels whose manifests name none. */
@@ -263,7 +265,7 @@ export function drawShapes(kernel: DrawnKernel, below: Below): Shape[] {
   const bySize = (shapes: readonly Shape[]): Shape[] =>
     shapes.toSorted((a, b) => caseFlops(problem, a) - caseFlops(problem, b));
   const all = uniqueShapes(grid ? [...chosen, grid] : chosen);
-  return bySize(all.length > 0 ? all : draw.ofCases());
+  return bySize(all.length >= FEW_SHAPES ? all : uniqueShapes([...all, ...draw.ofCases()]));
 }
 
 type Range = readonly [number, number];
@@ -391,7 +393,7 @@ class ShapeDraw {
   }
 
   /**
-   * Used if no draw meets the limits: the cases that the kernel takes, within the budget, so that at least these get
+   * Used if few draws meet the limits: the cases that the kernel takes, within the budget, so that at least these get
    * drawn inputs.
    */
   ofCases(): Shape[] {
@@ -530,12 +532,12 @@ class ShapeDraw {
   }
 
   /**
-   * With probability 3/4, moves a length next to the end of a tile: one less, the end, or one more. Half of the tiles
+   * With probability 3/4, moves a length next to the end of a tile: one less, the end, or one more. A third of the tiles
    * are multiples of many tiles, because a kernel need not name its own in the manifest.
    */
   #nearTile(length: number): number {
     const multiples = COMMON_MULTIPLES.filter((each) => each <= length);
-    const tile = this.#oneOf(multiples.length > 0 && this.#below(2) === 0 ? multiples : this.classes.tiles)!;
+    const tile = this.#oneOf(multiples.length > 0 && this.#below(3) === 0 ? multiples : this.classes.tiles)!;
     const drawn = this.#below(4);
     const tiles = Math.round(length / tile);
     // For a length below half a tile the nearest end of a tile would be 0, which means no keys at all.

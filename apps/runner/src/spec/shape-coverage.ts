@@ -148,7 +148,11 @@ export function shapeClasses(problem: Problem, values: CaseValues, sizes: SizeCl
       if (draw !== 'length') return [];
       const extent = entryOf(values, name)!;
       const beyond = HIDDEN_TILES.filter((each) => extent > each && extent % each === 1);
-      return [`${name}%16=${extent % 16}`, ...beyond.map((each) => `${name} beyond ${each}`)];
+      return [
+        `${name}%16=${extent % 16}`,
+        `${name} single ${extent === 1}`,
+        ...beyond.map((each) => `${name} beyond ${each}`),
+      ];
     }),
   };
 }
