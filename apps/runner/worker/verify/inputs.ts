@@ -278,15 +278,16 @@ function drawTensor(
       else random.fillNormal(values, scale);
       const factors = APART[rule];
       const factor = (): number => factors[random.below(factors.length)]!;
-      // Whole heads, or rows of any head. One is apart, and in half of the draws others are, but never the first.
+      // Whole heads, or rows of any head, but never the first. One is apart by each factor, and in half of the draws
+      // others are, too.
       const length = columns * (heads > 1 && random.below(2) === 0 ? rowCount : 1);
       const others = values.length / length - 1;
-      const lone = 1 + random.below(Math.max(1, others));
+      const lone = factors.map(() => 1 + random.below(Math.max(1, others)));
       const many = random.below(2) === 0;
       for (let unit = 1; unit <= others; unit += 1) {
-        const isApart = unit === lone || (many && random.below(APART_ONE_IN) === 0);
-        if (!isApart) continue;
-        const times = factor();
+        const place = lone.indexOf(unit);
+        if (place < 0 && !(many && random.below(APART_ONE_IN) === 0)) continue;
+        const times = place < 0 ? factor() : factors[place]!;
         for (let i = unit * length; i < (unit + 1) * length; i += 1) values[i]! *= times;
       }
       break;
@@ -431,7 +432,7 @@ const REPEATED_ONE_IN = 8;
 const MASKED_ONE_IN = 8;
 /** A bias also hides a run of keys from one in this many queries, because a kernel may ask whole tiles only. */
 const MASKED_RUN_ONE_IN = 4;
-/** Slopes are from 2^-8 to 1. Those of ALiBi are from 2^-8 to 2^-(8 / heads), which is above 1/2 for 9 heads and more. */
+/** Slopes are from 2^-8 to 1. ALiBi's are from 2^-8 to 2^-(8 / heads), which is above 1/2 for 9 heads and more. */
 const LEAST_SLOPE = 8;
 /** Shift per head, so that heads have different exponents in the same channel. */
 const HEAD_SHIFT = 7;
