@@ -25,20 +25,20 @@ __device__ __forceinline__ float warp_sum(float x) {
 
 extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     decode_lse_in_fp16(const Element* __restrict__ Q,  // [B, S, H, D]
-                              const Element* __restrict__ K,  // [B, Skv, H / group, D]
-                              const Element* __restrict__ V,  // [B, Skv, H / group, D]
-                              const int* __restrict__ lengths,  // [B]
-                              const float* __restrict__ sinks,   // [H], logits; null: none
-                              const float* __restrict__ slopes,  // [H]; null: distances have no effect
-                              Element* __restrict__ O,  // [B, S, H, D]
-                              float* __restrict__ LSE,  // [B, H, S]
-                              int rows,                 // B * S * H
-                              int queries, int heads, int D,
-                              int group,  // heads of Q that share a head of K and V
-                              int capacity,  // Skv
-                              float scale,
-                              int window,       // how many keys before its own a query sees; -1: all
-                              float softcap) {  // 0: no cap
+                       const Element* __restrict__ K,  // [B, Skv, H / group, D]
+                       const Element* __restrict__ V,  // [B, Skv, H / group, D]
+                       const int* __restrict__ lengths,  // [B]
+                       const float* __restrict__ sinks,   // [H], logits; null: none
+                       const float* __restrict__ slopes,  // [H]; null: distances have no effect
+                       Element* __restrict__ O,  // [B, S, H, D]
+                       float* __restrict__ LSE,  // [B, H, S]
+                       int rows,                 // B * S * H
+                       int queries, int heads, int D,
+                       int group,  // heads of Q that share a head of K and V
+                       int capacity,  // Skv
+                       float scale,
+                       int window,       // how many keys before its own a query sees; -1: all
+                       float softcap) {  // 0: no cap
   const int row = blockIdx.x * NUM_WARPS + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   if (row >= rows) return;
@@ -79,6 +79,6 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
 #pragma unroll
   for (int i = 0; i < LANE_DIM; ++i)
     if (32 * i < D) O[(size_t)row * D + lane + 32 * i] = to_element(O_rmem[i] * normaliser);
-  if (lane == 0) LSE[((size_t)sequence * heads + head) * queries + query] =
-      __half2float(__float2half_rn(row_max + logf(row_sum)));
+  if (lane == 0)
+    LSE[((size_t)sequence * heads + head) * queries + query] = __half2float(__float2half_rn(row_max + logf(row_sum)));
 }

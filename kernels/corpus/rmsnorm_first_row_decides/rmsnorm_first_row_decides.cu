@@ -12,9 +12,9 @@ __device__ __forceinline__ float warp_sum(float value) {
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     rmsnorm_first_row_decides(const half* __restrict__ X,  // [rows, N]
-                               const half* __restrict__ W,  // [N]
-                               half* __restrict__ Y,  // [rows, N]
-                               int columns, float eps) {
+                              const half* __restrict__ W,  // [N]
+                              half* __restrict__ Y,  // [rows, N]
+                              int columns, float eps) {
   __shared__ float sums_smem[NUM_THREADS / 32];
   const half* X_row = X + (size_t)blockIdx.x * columns;
   bool small = true;

@@ -532,8 +532,8 @@ class ShapeDraw {
   }
 
   /**
-   * With probability 3/4, moves a length next to the end of a tile: one less, the end, or one more. A third of the tiles
-   * are multiples of many tiles, because a kernel need not name its own in the manifest.
+   * With probability 3/4, moves a length next to the end of a tile: one less, the end, or one more. A third of the
+   * tiles are multiples of many tiles, because a kernel need not name its own in the manifest.
    */
   #nearTile(length: number): number {
     const multiples = COMMON_MULTIPLES.filter((each) => each <= length);

@@ -104,8 +104,8 @@ export interface OutputFigures extends Pick<
 }
 
 /**
- * The heads, rows and columns of an output that are wrong; rows and columns in any batch and head. A list is empty if it
- * would be too long to send.
+ * The heads, rows and columns of an output that are wrong; rows and columns in any batch and head. A list is empty if
+ * it would be too long to send.
  */
 export interface MismatchPlaces {
   /** Batch times the number of heads, plus the head. */
