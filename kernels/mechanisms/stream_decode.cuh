@@ -461,8 +461,8 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
   const size_t first_element =
       (T::PAGED ? stripe.kv_head : size_t(stripe.sequence) * cache.capacity * kv_heads + stripe.kv_head) * T::HEAD_DIM;
 
-  // Where the keys are that a warp copies in a paged cache, one per lane, looked up a tile ahead so that copies need not
-  // wait. A page is used only when its copy starts: the warp would wait for the table where it computes with the page.
+  // The places of the keys that a warp copies in a paged cache, one per lane, looked up a tile ahead. Nothing computes
+  // with a page before its copy starts, because the warp would wait there for the load from the table.
   // What the table says of keys after the sequence's end is loaded, so that no load waits for the length, but not used.
   // In each pass, the group's warps copy neighbouring rows.
   constexpr int WARP_ROWS = T::BLOCK_KV / T::WARPS_Q, ROWS_A_PASS = WARP / CHUNKS;

@@ -229,10 +229,11 @@ test('an output that a few keys explain names them, and what the kernel makes of
 });
 
 test('of a shape that is too large, a smaller one with the same form is named', () => {
-  const shapes = ['4x8x16384x128c', '2x8x4096x64,Hkv=2,Skv=8192', 'rows=70000,N=4096'];
+  const shapes = ['4x8x16384x128c', '2x8x4096x64,Hkv=2,Skv=8192', '1x2x3x200000000', 'rows=70000,N=4096'];
   expect(shapes.map((shape) => smallerText(parseShape(shape)).replace(/^.*: /, ''))).toEqual([
     'verify with --shape 1x1x512x128c',
     'verify with --shape 1x1x1024x64,Hkv=1,Skv=1024',
+    'verify with --shape 1x1x1x200000000',
     'verify a smaller one',
   ]);
 });

@@ -9,7 +9,13 @@ import {
 } from '@flashcore/shared/contract';
 import { formatShape, shapeOf, valuesOf } from '@flashcore/shared/kernels';
 import { entryOf, formatCount, formatError, formatPair } from '@flashcore/shared/text';
-import type { CaseReport, MismatchPlaces, OutputReport, WrongKeys } from '../../worker/messages/verifying.ts';
+import {
+  MUTANTS_FLOPS_OF_HEAD,
+  type CaseReport,
+  type MismatchPlaces,
+  type OutputReport,
+  type WrongKeys,
+} from '../../worker/messages/verifying.ts';
 
 /** The findings about a case's outputs, worst first; empty if there are none. */
 export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
@@ -65,9 +71,6 @@ const SHORT_NAMED_RANK = 4;
 /** Begins the remedy of a wrong output about which nothing is known. */
 export const SEE_THE_MAP = 'See where the errors are, on the error map (view 2, or fa-tui verify)';
 
-/** A head's logits times its dimension, up to which every mistake is looked for (worker/verify/likeness.ts). */
-const MOST_LOGIT_PRODUCTS = 7e7;
-
 /** Begins the sentence about an output that was too large to look for the mistake. */
 export const TOO_LARGE = 'This shape is too large to look for the mistake';
 
@@ -75,7 +78,8 @@ export const TOO_LARGE = 'This shape is too large to look for the mistake';
 export function smallerText(shape: Shape): string {
   const { S, D, Hkv, Skv, ...values } = valuesOf(shape);
   if (S === undefined || D === undefined) return `${TOO_LARGE}: verify a smaller one`;
-  const most = 2 ** Math.floor(Math.log2(Math.sqrt(MOST_LOGIT_PRODUCTS / D)));
+  // A head takes 4 S Skv D operations.
+  const most = Math.max(1, 2 ** Math.floor(Math.log2(Math.sqrt(MUTANTS_FLOPS_OF_HEAD / (4 * D)))));
   const smaller = shapeOf({
     ...values,
     ...{ B: 1, H: 1, S: Math.min(S, most), D },

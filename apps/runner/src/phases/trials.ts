@@ -49,7 +49,7 @@ export function trialsOn(services: VariantServices, shape: Shape): Trial[] {
     .map((each) => ({ rules: each }));
 }
 
-/** Rows of these kinds give logits of 1,000 and more if they meet others that do not suit them. */
+/** Combined with heads of other distributions, rows of these kinds give logits of 1,000 and more. */
 const LARGE: readonly InputKind[] = ['largest', 'far_steps', 'rows_apart'];
 
 /** Whether heads of this distribution may be combined with heads of the others. */

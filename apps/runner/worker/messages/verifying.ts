@@ -103,6 +103,9 @@ export interface OutputFigures extends Pick<
   errorMap: ErrorBlocks;
 }
 
+/** Most floating-point operations of a head of a large case that the oracle computes for each mutant. */
+export const MUTANTS_FLOPS_OF_HEAD = 3e8;
+
 /**
  * The heads, rows and columns of an output that are wrong; rows and columns in any batch and head. A list is empty if
  * it would be too long to send.

@@ -111,11 +111,11 @@ const SINK_SCALE = 4;
 
 interface DrawnFor {
   dtype: TensorDtype;
-  /** Whether the inputs can have -128. Flipping its sign gives no number of 8 bits, and it marks rows of nobody. */
+  /** Whether int8 may have -128. Its negative does not fit into 8 bits, and in ragged tensors it marks padding. */
   lowest: boolean;
 }
 
-/** int8 has one number more below 0. */
+/** The smallest number of a dtype: int8 has one more below 0 than above. */
 const lowestOf = (dtype: TensorDtype, { largest }: { largest: number }): number =>
   dtype === 'int8' ? -largest - 1 : -largest;
 
@@ -397,8 +397,8 @@ const FAR_LOGIT = 120;
 /** One in this many rows has a far logit: a first tile of 64 keys has none in six of ten cases. */
 const FAR_ONE_IN = 128;
 /**
- * Keys are multiples of 8 times their head's direction, up to this many of them. Sums of their products with 1 and -1
- * are exact even in fp16, and logits are 64 apart if a row has 64 columns.
+ * A key is its head's direction times a multiple of 8, at most 31 times 8. Its products with 1 and -1 have exact sums
+ * even in fp16. In rows of 64 columns, logits are 64 apart.
  */
 const FAR_STEP = 8;
 const FAR_STEPS = 31;
@@ -407,12 +407,12 @@ const FAR_STEPS_COLUMNS = 64;
 const upperHalf = (largest: number, share: number): number => largest * (0.5 + share * (MOST_OF_UPPER_HALF - 0.5));
 const MOST_OF_UPPER_HALF = 0.92;
 /**
- * Factors of a row or a head that is not as the others are. Logits are beyond 88, where exp() is infinite; where no
- * product with another tensor follows, elements are beyond 255 and below 2^-7, whose squares fp16 has not; and formats
- * of 8 bits end below values.
+ * Factors of the rows or heads that are apart. Logits exceed 88, where exp() overflows. Elements that are squared
+ * exceed 255 or are below 2^-7, so that squares overflow or underflow in fp16. Values exceed the largest numbers of 8
+ * bits.
  */
 const APART = { rows_apart: [48], rows_far_apart: [256, 1 / 256], rows_larger: [256] } as const;
-/** One in this many rows or heads is apart, where not only one is. */
+/** One in this many rows or heads is apart, in draws with more than one for each factor. */
 const APART_ONE_IN = 4;
 /** Gives weights of 0.05, which an fp16 sum no longer registers once it has passed 128. */
 const LOW_STEP_LOGIT = Math.log(0.05);
@@ -430,7 +430,7 @@ const LONE_ELEMENT = 300;
 const REPEATED_ONE_IN = 8;
 /** A bias hides one in this many keys from a query. */
 const MASKED_ONE_IN = 8;
-/** A bias also hides a run of keys from one in this many queries, because a kernel may ask whole tiles only. */
+/** A bias also hides a run of keys from one in this many queries, because a kernel may test whole tiles only. */
 const MASKED_RUN_ONE_IN = 4;
 /** Slopes are from 2^-8 to 1. ALiBi's are from 2^-8 to 2^-(8 / heads), which is above 1/2 for 9 heads and more. */
 const LEAST_SLOPE = 8;

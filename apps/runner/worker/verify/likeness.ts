@@ -1,6 +1,6 @@
 /**
  * Finds what a wrong output resembles: the answer with a mutant of the problem, the right answer times a factor, or
- * attention that treats a few keys wrongly. In a large case, the worst head is looked at by itself.
+ * attention that treats a few keys wrongly. Of a large case, only the worst head is compared.
  */
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { parseExpression, type Problem, type ProblemCase, type ProblemMutant } from '@flashcore/shared/kernels';
@@ -15,7 +15,7 @@ import {
   type TensorsByName,
 } from '../driver/tensor-bits.ts';
 import type { Executor } from '../messages/device.ts';
-import type { Factors, OutputReport, WrongKeys } from '../messages/verifying.ts';
+import { MUTANTS_FLOPS_OF_HEAD, type Factors, type OutputReport, type WrongKeys } from '../messages/verifying.ts';
 import { answersOf, compareOutputs, saturated, type JudgementLimits } from './judgement.ts';
 import { mutatedOutputs, mutatedQuestion } from './mutate.ts';
 import type { Comparison } from './output-comparison.ts';
@@ -44,10 +44,9 @@ export interface Mistake {
 export const isKnown = ({ likeMutants, wrongKeys }: Mistake): boolean =>
   likeMutants.length > 0 || wrongKeys !== undefined;
 
-/** Floating-point operations of a case that the oracle computes once for each mutant. Heads take no longer together. */
+/** Most floating-point operations of a whole case that the oracle computes for each mutant. */
 const MUTANTS_FLOPS = 5e7;
-const MUTANTS_FLOPS_OF_HEAD = 3e8;
-/** Of a head whose wrong keys are looked for; the oracle computes it once. */
+/** Most floating-point operations of a head in which wrong keys are searched for. The oracle computes the head once. */
 const KEYS_FLOPS_OF_HEAD = 5e9;
 
 const headsOf = (kind: ProblemCase): number => matricesOf(outputsOf(kind)[0]).heads;

@@ -169,7 +169,7 @@ export interface PlacesOptions extends Omit<CompareOptions, 'poison' | 'rounding
   limit: number;
 }
 
-/** An element with so many times the error that a row may have on average is wrong by itself. */
+/** An element counts as wrong if its error is this many times the limit on the mean error of a row. */
 const ELEMENT_OF_ROW = 4;
 
 /**

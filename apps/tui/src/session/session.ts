@@ -368,8 +368,8 @@ export class Session {
   }
 
   /**
-   * Cancels the jobs, and says of each by name what became of it. If one of them can't be cancelled, for example
-   * because it is another user's, the others still are.
+   * Cancels the jobs, and tells by name which have ended, will end or cannot be cancelled. A job that cannot be
+   * cancelled, for example because it is another user's, does not stop the others.
    */
   async cancel(jobs: readonly string[]): Promise<void> {
     const answers = await Promise.all(jobs.map((name) => this.#cancelled(name)));
@@ -399,13 +399,13 @@ export class Session {
       type: 'notice',
       text,
       tone: isRefused ? 'warn' : 'info',
-      // A refusal is still true when the other jobs have ended.
+      // A refusal stays on the screen when the other jobs have ended.
       about: isRefused ? undefined : 'cancel',
       ...(!isRefused && { jobs: pending }),
     });
   }
 
-  /** Cancels a job. The state is undefined if the runner was lost, which is reported. */
+  /** Cancels a job. Reports a lost runner; the state is then undefined. */
   async #cancelled(name: string): Promise<Cancelled> {
     let answer: Cancelled = { name };
     await this.#questions.ask(async (signal) => {
@@ -425,7 +425,7 @@ export class Session {
   #titleOf(name: string): string {
     const { views, jobs } = this.#store.state;
     const job = jobs.find((each) => each.name === name) ?? entryOf(views, name);
-    // With the parameters, a few names would fill the message.
+    // Without the parameters, because those of a few jobs would fill the message.
     return job === undefined ? shortName(name) : namedJob({ ...job, label: job.kernelId });
   }
 

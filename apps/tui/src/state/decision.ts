@@ -41,8 +41,8 @@ export function standingDecision({ decisions }: Pick<DecisionFacts, 'decisions'>
 }
 
 /**
- * Why the documentation that a job lacked when it ran is no longer to do: an acceptance handed it in, or NOTES.md says
- * something now. Undefined if it is still to do.
+ * Why a job's documentation gates pass although NOTES.md was empty when the job ran: an acceptance handed the notes
+ * in, or NOTES.md has been filled in since. Undefined if the notes are still missing.
  */
 export function notesNow(state: DecisionFacts, job: JobView): string | undefined {
   const standing = standingDecision(state, job.name);
@@ -54,7 +54,7 @@ export function notesNow(state: DecisionFacts, job: JobView): string | undefined
     : undefined;
 }
 
-/** The gates as they are now, if notesNow() says why the documentation is no longer to do. */
+/** Lets the documentation gates pass, with a reason from notesNow(). */
 export const withNotes = (gates: readonly GateResult[], detail: string): readonly GateResult[] =>
   gates.map((gate) => (isToDo(gate) ? { ...gate, verdict: Verdict.PASS, value: gate.target, detail } : gate));
 

@@ -188,7 +188,7 @@ test.each([
   expect(gatesText(create(ExperimentSummarySchema, { hardGates, hardGatesPassed, job: { outcome } }))).toBe(text);
 });
 
-test('what an acceptance handed in is no longer an open gate', () => {
+test('an accepted job has no open gate about its documentation', () => {
   const gates = { hardGates: 4, hardGatesPassed: 2, hardGatesToDo: 1, job: { outcome: Outcome.PASSED } };
   const text = (kind: DecisionKind) => gatesText(create(ExperimentSummarySchema, { ...gates, decision: { kind } }));
   expect([

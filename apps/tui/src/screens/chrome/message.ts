@@ -115,7 +115,7 @@ function promptRows(overlay: Prompt, width: number): Row[] {
   );
 }
 
-/** The prompt, with its remark below it if that does not fit beside what is typed. */
+/** The prompt and its remark, which moves to rows of its own if the typed text leaves too little room. */
 function typedRows(overlay: Exclude<Prompt, { kind: 'confirm' }>, width: number): Row[] {
   const label = labelOf(overlay);
   const prompt: Row = [run(label, 'key'), ...inputRuns(partsOf(overlay), width - label.length - 1)];

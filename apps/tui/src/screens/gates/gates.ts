@@ -55,7 +55,7 @@ export const gatesView: View = ({ state }, size) => {
 
 // In a small pane the gates get most of the rows.
 const PLAN_SHARE = 0.3;
-/** Rows of the decision if the gates need all others, which scroll. */
+/** Most rows of the decision where the gates fill the pane and scroll. */
 const MOST_STANDING_ROWS = 3;
 const ALL_ROWS = 1_000;
 
@@ -66,7 +66,7 @@ function computesAttention({ provenance, variants }: JobView): boolean {
   return shape === undefined || 'D' in valuesOf(shape);
 }
 
-/** The plan of the gates, and the decisions that are possible now; both take the rows that the gates leave free. */
+/** The plan of the gates and the possible decision. Both grow into the rows that the gates leave free. */
 function headRows(state: AppState, { width, height }: Size, free: number): Row[] {
   const job = attachedJob(state);
   const plan = job?.plan;

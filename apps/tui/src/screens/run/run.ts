@@ -158,7 +158,7 @@ export function jobRow(job: JobView, now: number, width: number, about?: string)
   return fitRow([...head, ...aboutRuns(job, { now, room: width - rowWidth(head) }, about)], width);
 }
 
-/** As many clauses of a text as fit; the log has all of it. A first clause that does not fit is cut by the row. */
+/** As many whole clauses of a text as fit, and at least the first, which the row may cut. The log has all of it. */
 function wholeClauses(text: string, room: number): string {
   if (cellWidth(text) <= room) return text;
   const ends = [...text.matchAll(/[,;] /g)].map(({ index }) => index);
@@ -281,7 +281,7 @@ function latencyLine(state: AppState, width: number): Row {
   return line('latency', [...figures, ...(room > 0 ? sampleStrip(shown.recent, room) : [])], width);
 }
 
-/** The tally, and what can be decided; the latter has a row of its own if it does not fit beside the tally. */
+/** The tally and the possible decision, on two rows if one is too narrow. */
 function gatesLine(state: AppState, width: number): Row[] {
   const gates = shownVariant(state)?.gates ?? [];
   if (gates.length === 0) return [line('gates', [run(nothingText(state, 'gates'), 'dim')], width)];
