@@ -152,19 +152,19 @@ export async function runProbes(
     if (runs.some(({ ends }) => ends)) break;
     emitProbe(services, { spec, shape, progress });
     progress.done += 1;
-    runs.push(await runOnce(services, { spec, image, shape, inputs, checkDeterminism: true }));
+    runs.push(await runOnce(services, { spec, image, shape, inputs, checkDeterminism: true, explain: true }));
   }
   return runs;
 }
 
-interface OnceOptions extends Omit<CaseOptions, 'watching' | 'probes' | 'explain'> {
+interface OnceOptions extends Omit<CaseOptions, 'watching' | 'probes'> {
   checkDeterminism: boolean;
 }
 
 /** Runs a shape on all inputs, each judged by itself. */
 export async function runOnce(services: VariantServices, options: OnceOptions): Promise<CaseRun> {
   const { job, runtime } = services;
-  const { spec, image, shape, inputs, checkDeterminism } = options;
+  const { spec, image, shape, inputs, checkDeterminism, explain } = options;
   const candidate = candidateFor(services, { image, shape });
   const rules = await judgementRules(services, spec);
   let lastInput = 0;
@@ -177,7 +177,7 @@ export async function runOnce(services: VariantServices, options: OnceOptions): 
       checkDeterminism,
       allInputs: true,
       reportPlain: false,
-      likeMutantsOf: mutantsFor(services),
+      likeMutantsOf: explain ? mutantsFor(services) : undefined,
       tellOutputs: 0,
     },
     {

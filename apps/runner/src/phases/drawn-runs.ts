@@ -34,7 +34,7 @@ export async function runDrawn(services: VariantServices, { spec, image, progres
     const inputs = drawnInputs(services, spec, shape);
     emitProbe(services, { spec, shape, progress });
     progress.done += 1;
-    const run = await runShape(services, { spec, image, inputs, shape });
+    const run = await runShape(services, { spec, image, inputs, shape, explain: false });
     runs.push(run);
     if (run.findings.length > 0) return [...runs, ...(await shrunk(services, { spec, image, inputs, run }))];
   }
@@ -45,7 +45,10 @@ interface OnInputs extends Omit<DrawnOptions, 'progress'> {
   inputs: readonly SeededInput[];
 }
 
-async function runShape(services: VariantServices, options: OnInputs & { shape: Shape }): Promise<CaseRun> {
+async function runShape(
+  services: VariantServices,
+  options: OnInputs & { shape: Shape; explain: boolean },
+): Promise<CaseRun> {
   // On the emulator a second run would take as long again, and reads beyond a tensor fault there anyway.
   const run = await runOnce(services, { ...options, checkDeterminism: !services.spec.device.simulated });
   run.result.drawn = true;
@@ -68,13 +71,13 @@ async function shrunk(
         takes: (shape) =>
           takesShape({ manifest: kernel.manifest, resolved: services.resolved, cases: services.cases }, shape),
         fails: async (shape) => {
-          const tried = await runShape(services, { spec, image, inputs, shape });
+          const tried = await runShape(services, { spec, image, inputs, shape, explain: false });
           found.set(formatShape(shape), tried);
           return tried.result.verdict === Verdict.FAIL;
         },
       });
   const name = formatShape(smallest);
-  const last = found.get(name)!;
+  const last = await explained(services, { spec, image, inputs, shape: smallest, run: found.get(name)! });
   const isFirst = sameShape(smallest, from);
   const origin = isFirst ? 'drawn for this run' : `found from ${formatShape(from)}`;
   const seeds = inputs.map((input, index) => `--seed ${seedText(services, input, index)}`).join(' ');
@@ -86,11 +89,24 @@ async function shrunk(
     finding.message = `smallest failing shape ${name} (${origin}): ${said}`;
     finding.remedy = `${finding.remedy}${TO_REPEAT}${repeat}`.replace(/^\. /, '');
   }
-  if (isFirst) return [];
   // Only the smallest shape reports the findings.
-  run.findings.length = 0;
+  run.findings.splice(0, run.findings.length, ...(isFirst ? last.findings : []));
+  if (isFirst) return [];
   last.result.foundFrom = from;
   return [last];
+}
+
+/**
+ * Runs the smallest failing shape again, and finds what its wrong output resembles: too slow for every shape of the
+ * search, because it may take a second. Returns `run` if no output was wrong, or if the kernel is right this time.
+ */
+async function explained(
+  services: VariantServices,
+  { run, ...options }: OnInputs & { shape: Shape; run: CaseRun },
+): Promise<CaseRun> {
+  if (!run.findings.some(({ kind }) => kind === FindingKind.WRONG_RESULT)) return run;
+  const again = await runShape(services, { ...options, explain: true });
+  return again.findings.length > 0 ? again : run;
 }
 
 /** Limit of launches in the search for a smaller shape: a binary search over a length of 2^14 takes 15. */

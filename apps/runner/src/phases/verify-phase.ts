@@ -96,6 +96,7 @@ export async function runVerify(services: VariantServices, options: VerifyOption
   const probes = spec.probes ? probesOf(services, spec, inputs[0]!.seed) : [];
   const progress: ProbeProgress = { done: 0, count: probes.length + drawnShapes(services, spec).length };
   for (const run of await runProbes(services, { spec, image, probes, progress })) soFar.addProbe(run);
+  let unexplained = 0;
   for (const shape of smallestFirst(services, spec)) {
     const skipped = refusalOf(services, shape) ?? soFar.stopped;
     const run =
@@ -103,9 +104,11 @@ export async function runVerify(services: VariantServices, options: VerifyOption
         ? await runCase(services, {
             ...{ spec, image, shape, inputs, watching, probes: progress },
             // Only the first finding of a kind is reported, with the first explanation.
-            explain: soFar.findings.every(({ remedy }) => !remedy.startsWith(IS_LIKE)),
+            explain:
+              unexplained < MOST_UNEXPLAINED && soFar.findings.every(({ remedy }) => !remedy.startsWith(IS_LIKE)),
           })
         : notRun(shape, skipped);
+    if (run.result.verdict === Verdict.FAIL) unexplained += 1;
     soFar.addCase(run, shape);
     job.emit({ case: 'caseResult', value: run.result });
     options.onCase?.(soFar.result());
@@ -133,6 +136,9 @@ export async function runVerify(services: VariantServices, options: VerifyOption
   job.emit({ case: 'verifyResult', value: result });
   return { result, findings: distinct, passed: distinct.length === 0 && result.passedCases > 0 };
 }
+
+/** Failing cases in which a mistake is searched for, each of which may take a second of the host's time. */
+const MOST_UNEXPLAINED = 2;
 
 const WRONG_OUTPUT = [FindingKind.WRONG_RESULT, FindingKind.NAN_OUTPUT, FindingKind.UNWRITTEN_OUTPUT];
 
