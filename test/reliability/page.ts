@@ -30,7 +30,7 @@ export function reliabilityPage({ figures }: SoakRun): Promise<string> {
     '',
     'Written by `npx nx soak test`, which runs every campaign in its long form and stores its figures in [reliability.json](reliability.json); `npm run test:all` runs the same tests with fewer rounds.',
     `Each figure has its day and the seed that repeats it (\`FLASHCORE_SEED=… npx nx soak test\`); a figure is listed only if all of its file's tests passed. ${machinesOf(figures)} Times of 2026-11-22, 2026-11-28 and 2026-11-30 are from machines that were busy with other builds and tests.`,
-    'On a GPU the faulty and the cheating kernels run through the program itself ([results on an H200](../lab/results/h200-2026-11-21/README.md)). None of these machines can delegate cgroup controllers; on [another](results/h200-boundary-2026-11-22/README.md) the effect of their limits on a kernel that takes all memory, processes or processors was measured, and the cost of a change of owner.',
+    'On a GPU the faulty and the cheating kernels run through the program itself ([results on an H200](../lab/results/h200-2026-11-21/README.md)). None of these machines can delegate cgroup controllers; on [another](../lab/results/h200-boundary-2026-11-22/README.md) the effect of their limits on a kernel that takes all memory, processes or processors was measured, and the cost of a change of owner.',
     ...Object.entries(PROMISES).flatMap(([id, { promise, tests }]) => [
       '',
       `## ${promise}`,
