@@ -64,7 +64,7 @@ export function parseOptions(
   keepOptions(pilot, { eventsDays: 1, filesDays: 30, artifactsGib: DEFAULT_SCRATCH_GIB });
   addAccessCommands(program, { defaultData, say });
   addOperationCommands(program, { defaultData, say, defer });
-  addCompileCommand(program, { repositoryRoot, defer });
+  addCompileCommand(program, { repositoryRoot, defaultData, defer });
   addCheckCommand(program, { repositoryRoot, defaultData, environment, say, defer });
   addDescribeCommand(program, { repositoryRoot, environment, say, defer });
   try {

@@ -4,7 +4,7 @@ import type { Box } from '../sandbox/box.ts';
 import { findBox } from '../sandbox/find-box.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { AssignedBuilds } from './assigned-builds.ts';
-import { CompileCache } from './compile-cache.ts';
+import { CompileCache, type OtherBuilds } from './compile-cache.ts';
 import { CompileClaims } from './compile-claims.ts';
 import { DecidedEmulation, type Emulation } from './emulation.ts';
 import { disassemble, type Listing } from './disassembly.ts';
@@ -36,6 +36,8 @@ export interface BuildToolsOptions extends Partial<Omit<HostSettings, 'emulatedD
   engine?: EngineWanted | undefined;
   /** Another host's compilations for the current job; default: none. */
   assigned?: AssignedBuilds | undefined;
+  /** Further stores of compiled libraries; default: none. */
+  others?: readonly OtherBuilds[];
 }
 
 /** Everything that compiles: kernels, and the programs that the runner itself needs on this host. */
@@ -109,10 +111,10 @@ export class BuildTools {
     });
   }
 
-  #libraryCache({ assigned, repositoryRoot }: BuildToolsOptions, files: LibraryFiles): CompileCache {
+  #libraryCache({ assigned, others = [], repositoryRoot }: BuildToolsOptions, files: LibraryFiles): CompileCache {
     return new CompileCache(this.libraryFolder, files, {
       box: this.box,
-      others: [...(assigned ? [assigned] : []), new InstalledLibraries(installedFolder(repositoryRoot))],
+      others: [...(assigned ? [assigned] : []), ...others, new InstalledLibraries(installedFolder(repositoryRoot))],
       claims: new CompileClaims(join(this.libraryFolder, 'claims')),
     });
   }

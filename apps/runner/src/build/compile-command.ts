@@ -6,20 +6,22 @@ import { ArtifactStore } from '../store/artifacts.ts';
 import { BuildTools } from './build-tools.ts';
 import { CompileProgress } from './compile-progress.ts';
 import { DEFAULT_ENGINE, ENGINES_WANTED, type EngineWanted } from './host-libraries.ts';
-import { installedFolder } from './shared-builds.ts';
+import { InstalledLibraries, installedFolder } from './shared-builds.ts';
 import { vectorPathsOf } from './vector-path.ts';
 
 interface Surroundings {
   repositoryRoot: string;
+  /** The data folder of this user's runner. */
+  defaultData: string;
   /** Registers work to do once the command line is parsed. */
   defer: (work: () => Promise<void>) => void;
 }
 
 /**
  * Adds `compile`, which compiles at installation what the runner itself needs on this host, so that no job waits for
- * it.
+ * it. Libraries that this user's runner has are copied, because `npm ci` deletes those of the installation before.
  */
-export function addCompileCommand(program: Command, { repositoryRoot, defer }: Surroundings): void {
+export function addCompileCommand(program: Command, { repositoryRoot, defaultData, defer }: Surroundings): void {
   program
     .command('compile')
     .description(
@@ -39,7 +41,7 @@ export function addCompileCommand(program: Command, { repositoryRoot, defer }: S
         .choices(['host', 'all'])
         .default('host'),
     )
-    .action((flags: CompileFlags) => defer(() => compileLibraries(repositoryRoot, flags)));
+    .action((flags: CompileFlags) => defer(() => compileLibraries({ repositoryRoot, defaultData }, flags)));
 }
 
 interface CompileFlags {
@@ -53,7 +55,7 @@ interface CompileFlags {
  * something does not compile.
  */
 async function compileLibraries(
-  repositoryRoot: string,
+  { repositoryRoot, defaultData }: Omit<Surroundings, 'defer'>,
   { into, emulatorEngine: engine, vectors }: CompileFlags,
 ): Promise<void> {
   const work = mkdtempSync(join(tmpdir(), 'flashcore-compile-'));
@@ -64,6 +66,7 @@ async function compileLibraries(
       kernelsFolder: join(repositoryRoot, 'kernels'),
       artifacts: new ArtifactStore(join(work, 'artifacts')),
       libraryCache: resolve(into),
+      others: [new InstalledLibraries(join(defaultData, 'libraries'))],
       engine,
     });
     const progress = new CompileProgress({ say: (text) => console.error(text) });
