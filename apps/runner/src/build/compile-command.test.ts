@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { temporaryFolder } from '@flashcore/shared/testing';
 import { parseOptions } from '../options.ts';
 import { TEST_HOST } from '../testing/test-host.ts';
@@ -17,6 +17,7 @@ const recordsOf = (libraries: string): CompileRecord[] =>
 test("an installation copies the libraries that this user's runner has compiled, and compiles none again", async () => {
   vi.spyOn(console, 'log').mockReturnValue();
   vi.spyOn(console, 'error').mockReturnValue();
+  onTestFinished(() => void vi.restoreAllMocks());
   using data = temporaryFolder();
   using installed = temporaryFolder();
   const own = join(data.path, 'libraries');
