@@ -101,7 +101,7 @@ async function simulate({ nodes, jobs: count, whole }: Point): Promise<Simulated
  * Seconds that jobs of the given lengths take on `gpus` GPUs if they start in order, each on the first free GPU, and
  * scheduling takes no time.
  */
-export function listSchedule(seconds: readonly number[], gpus: number): number {
+function listSchedule(seconds: readonly number[], gpus: number): number {
   // Times at which the GPUs become free, as a binary heap.
   const free = Array.from({ length: gpus }, () => 0);
   let end = 0;

@@ -117,7 +117,7 @@ const BENCHES = {
     }),
 } satisfies Record<string, (stack: AsyncDisposableStack) => Promise<Omit<Bench, 'id'>>>;
 
-export const BENCH_IDS: readonly string[] = Object.keys(BENCHES);
+const BENCH_IDS: readonly string[] = Object.keys(BENCHES);
 
 /** Opens the named benches and everything that they need. Disposing of the result closes all of it. */
 export async function openBenches(ids: readonly string[]): Promise<AsyncDisposable & { benches: Bench[] }> {

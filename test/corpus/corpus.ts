@@ -4,7 +4,7 @@ import { basename, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import { repositoryRoot } from '../support/repository-root.ts';
 
-export const CORPUS_FILE = 'kernels/corpus/corpus.yaml';
+const CORPUS_FILE = 'kernels/corpus/corpus.yaml';
 
 /** A kernel of the repository, with values for some of its parameters. */
 export interface CorpusKernel {

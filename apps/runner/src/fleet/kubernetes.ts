@@ -200,7 +200,7 @@ const fieldsIn = (fields: Fields | undefined, key: string): Fields =>
   ((fields && entryOf(fields, key)) ?? {}) as Fields;
 
 /** The Job of a pilot. */
-export function pilotJob(file: KubernetesFile, partition: string, { name, gateway, isolation, avoid = [] }: PilotPlan) {
+function pilotJob(file: KubernetesFile, partition: string, { name, gateway, isolation, avoid = [] }: PilotPlan) {
   const { image, reach, scratch, scratch_gib: gib, tls_ca: authority } = file;
   const settings = file.partitions.find((one) => one.partition === partition)!;
   const { pod, container, cpus, memory_mib: memory, gpu, device, time_limit_minutes: minutes } = settings;

@@ -37,7 +37,7 @@ export function expectedDevice({ partition, deviceId, device }: PartitionSetting
 }
 
 /** The device that a pilot found on its node, with the partition's id. */
-export function asPartition(found: Device, deviceId: string): Device {
+function asPartition(found: Device, deviceId: string): Device {
   const device = clone(DeviceSchema, found);
   device.deviceId = deviceId;
   device.state = DeviceState.READY;
