@@ -705,7 +705,7 @@ bool refuses_hostile_problems() {
         &flashcore_attention::Skv, &flashcore_attention::D, &flashcore_attention::Dv, &flashcore_attention::page_size,
         &flashcore_attention::most_pages, &flashcore_attention::most_selected})
     for (const int32_t value : {0, -1, INT32_MIN, INT32_MAX}) {
-      if (extent == &flashcore_attention::Skv && value == INT32_MAX) continue;  // a limit of lengths: see below
+      if (extent == &flashcore_attention::Skv && value == INT32_MAX) continue;  // a limit on lengths is tested below
       // most_pages and B say how much of an array is read, and the caller promises that the array is long enough.
       if (value == INT32_MAX && (extent == &flashcore_attention::most_pages || extent == &flashcore_attention::B))
         continue;

@@ -1,4 +1,4 @@
-/** compute-sanitizer's reports on the faulty kernels, next to the finding that a run of each must have. */
+/** A table of compute-sanitizer's reports on the faulty kernels, next to the findings that flashcore must report. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FindingKind } from '@flashcore/shared/contract';

@@ -8,7 +8,7 @@
 
 #include "guarded.h"
 
-// No namespace without a name: nvcc confuses it with FlashInfer's.
+// No anonymous namespace here: nvcc confuses it with FlashInfer's.
 using namespace flashinfer;
 using Params = BatchDecodeParams<ELEMENT, ELEMENT, ELEMENT, int32_t>;
 // Without a mask, a window, capped logits or slopes.

@@ -41,7 +41,7 @@ test('init does not change an existing flashcore.yaml', () => {
   expect(readFileSync(file(), 'utf8')).toBe(kept);
 });
 
-/** What `problem check` says of a problem that it does not know, in one line. */
+/** `problem check`'s message about an unknown problem, in one line. */
 function unknownProblem(name: string, cwd = repository): string {
   const { exitCode, stderr } = home.faTui(['problem', 'check', name], { cwd });
   expect(exitCode).toBe(2);

@@ -65,7 +65,7 @@ test.skipIf(missing('python3'))('a reference in Python reads every number of fp8
   expect(numbers).toEqual((['e4m3', 'e5m2'] as const).flatMap((dtype) => [...smallValues(dtype)]));
 });
 
-/** The bodies of references of an output Y with two elements. The program below takes the number of a body. */
+/** Function bodies for references whose output Y has two elements. The program below selects a body by its index. */
 const BODIES = [
   'Y(0) = 1; Y(1) = NAN; std::fprintf(stderr, "a note");',
   'Y(0) = 1;',

@@ -159,7 +159,7 @@ export class KernelCatalog {
   }
 
   #layOut(tree: SourceTree): ResolvedKernel {
-    const { folder, digest } = this.#sources.materialise(tree);
+    const { folder, digest } = this.#sources.materialize(tree);
     const manifest = this.#parse(folder, MANIFEST_FILE);
     requireSource(folder, manifest);
     return {

@@ -70,7 +70,7 @@ test('the help names each default once, in words', () => {
   expect(text).not.toMatch(/default: (null|false)/);
 });
 
-test('rates of devices come from the flag, or else from the environment', () => {
+test('device rates come from the flag or, without it, from the environment', () => {
   const rates = (flags: string[], environment: Record<string, string> = {}) =>
     parseOptions(['serve', ...flags], { version: '1', repositoryRoot: '/repo', environment })?.rates;
   expect(rates([], { FLASHCORE_USD_PER_HOUR: 'NVIDIA L4=0.7;NVIDIA H200=3.5' })).toEqual(

@@ -38,11 +38,11 @@ function run(job: ProfileOnceJob): void {
   const { tensors, workspace } = buffers.addresses;
   const prepared = loaded.prepare({ tensors, workspace: new Map([...workspace, ...more.addresses.workspace]) });
   for (let i = 1; i < runs; ++i) {
-    buffers.initialise();
+    buffers.initialize();
     loaded.enqueue(prepared);
     driver.synchronize();
   }
-  buffers.initialise();
+  buffers.initialize();
   driver.profiled(() => loaded.enqueue(prepared));
   more.free();
   buffers.free();

@@ -117,7 +117,7 @@ function groupOf(process: string): number | undefined {
   return stat === undefined ? undefined : Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[2]);
 }
 
-/** What a read of /proc gives; undefined if the process has ended. */
+/** The result of reading /proc; undefined if the process has ended. */
 function unlessGone<Value>(read: () => Value): Value | undefined {
   try {
     return read();

@@ -42,7 +42,7 @@ export interface DeviceCode {
   name: string;
   defines: readonly string[];
   fastMath: boolean;
-  /** Flags out of COMPILER_FLAGS. */
+  /** Flags from COMPILER_FLAGS. */
   flags?: readonly string[];
   /** Header folders of the host: kernels include their files by the usual names, such as "cutlass/cutlass.h". */
   headers?: readonly HeaderTree[];

@@ -184,7 +184,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'a compile error in an entry compiled in the background is reported, and the first entries are built all the same',
+  'a compile error in an entry compiled in the background is reported, and the first entries are still built',
   async () => {
     const part = await build('later', {
       source: SOURCE.replace('ENTRY(thrice, 3)', 'ENTRY(thrice, none)'),

@@ -75,7 +75,7 @@ function wantedBlocks(functions: readonly ListedFunction[], names: ListedCode['n
   });
 }
 
-/** Neighbouring instructions of the same source line. */
+/** Neighboring instructions of the same source line. */
 function blocksOf(instructions: readonly ListedInstruction[]): Block[] {
   const lines = linesInKernel(instructions.map(({ place }) => place));
   const blocks: Block[] = [];

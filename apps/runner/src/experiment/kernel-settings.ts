@@ -47,7 +47,7 @@ interface ReadFile<Value> {
   of?: Problem;
 }
 
-/** What was parsed last, by name. Runners in one process share it: a file is parsed again if its text differs. */
+/** The last parsed values by file name, shared by the runners of a process. A changed text is parsed again. */
 const parsed = new Map<string, { text: string; of: Problem | undefined; value: unknown }>();
 
 /** cases.yaml and gates.yaml. They are parsed again when they have changed, so that an edit takes effect at once. */

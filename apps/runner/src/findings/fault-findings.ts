@@ -72,9 +72,9 @@ const CUDA_REMEDIES: Record<string, string | undefined> = {
 
 const EMULATOR_REMEDIES: Record<string, string | undefined> = {
   INVALID_BARRIER:
-    'Initialise the mbarrier for as many arrivals as a phase has, in one thread, and put a barrier of the block (of the cluster, if other blocks use it) before its first use',
+    'Initialize the mbarrier for as many arrivals as a phase has, in one thread, and put a barrier of the block (of the cluster, if other blocks use it) before its first use',
   INVALID_COPY:
-    'A bulk copy needs a multiple of 16 bytes, a tensor map from cuTensorMapEncodeTiled with as many dimensions as it names coordinates, and an initialised mbarrier that counts its bytes',
+    'A bulk copy needs a multiple of 16 bytes, a tensor map from cuTensorMapEncodeTiled with as many dimensions as it names coordinates, and an initialized mbarrier that counts its bytes',
   UNFINISHED_PRODUCT: 'Put a wgmma.wait_group between the product and the first use of its accumulators',
   UNFENCED_PRODUCT:
     'Put a wgmma.fence between the instructions that change the registers of the product and the product itself',

@@ -22,7 +22,7 @@ test('a mask that a struct computes is found where its method is called, not whe
   ]);
 });
 
-test('lines that decide by a variable or compute with it are uses, other than copies and declarations', () => {
+test('a line uses a variable if it branches on it or computes with it, not if it only copies or declares it', () => {
   const text = `__global__ void k(half* Q, int S, int causal) {
   const int other = 1, causal = problem.causal;  // causal
   attend(Q, S, causal);

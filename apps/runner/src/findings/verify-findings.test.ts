@@ -207,7 +207,7 @@ test('a wrong output that is like a mutant, or the right one times a factor, get
   ]);
 });
 
-test('an output that a few keys explain names them, and what the kernel makes of them', () => {
+test('if a few mistreated keys explain a wrong output, the finding names the keys and the mistake', () => {
   const of = (keys: readonly number[], change?: WrongKeys['change'], ofKeys = 128): string =>
     found({ mismatches: 3, wrongKeys: { keys, ofKeys, change } })[0]!.remedy;
   const every4th = [96, 100, 104, 108, 112, 116, 120, 124];

@@ -189,7 +189,7 @@ function outputFindings(output: OutputReport, context: OutputContext): Finding[]
   return findings;
 }
 
-/** What a wrong output resembles; empty if nothing is known. */
+/** Says which known mistake a wrong output resembles; empty if none is known. */
 function likenessText(
   { name, factors, wrongKeys }: OutputReport,
   { named, isAttention, likeMutants }: OutputContext,
@@ -206,7 +206,7 @@ function likenessText(
     : `Each row of ${what} is the right one times a factor of its own, ${least} to ${most}: look at what ${isAttention ? 'divides a row (the running sum) and at what rescales it' : 'is computed once a row and scales it'}`;
 }
 
-/** Says what a kernel makes of a few keys, so that the output is wrong. */
+/** Says how a kernel mistreats a few keys, which makes its output wrong. */
 function wrongKeysText({ keys, ofKeys, change }: WrongKeys): string {
   const which = indicesText(keys, { extent: ofKeys, noun: 'key', letter: '' }) || `${keys.length} of ${ofKeys} keys`;
   const isOne = keys.length === 1;

@@ -6,15 +6,15 @@ import { entryOf } from '@flashcore/shared/text';
 export interface WhatFails {
   /** Text such as "all 3 shapes with causal=1 fail, the 6 others pass". */
   readonly text: string;
-  /** What to look at, for example "the mask". */
+  /** The part of the kernel to check, for example "the mask". */
   readonly lookAt: string;
   /** The axis or attribute that makes the difference; several if neither suffices. */
   readonly names: readonly string[];
 }
 
 /**
- * What exactly the failing shapes have in common, first among all shapes that ran, then among the cases; undefined if
- * nothing separates them from the passing ones. A failure that the inputs of a probe explain says nothing about its
+ * Finds a property that only the failing shapes share, first among all shapes that ran, then among the cases; undefined
+ * if nothing separates them from the passing ones. A failure that the inputs of a probe explain says nothing about its
  * shape.
  */
 export function whatFails(

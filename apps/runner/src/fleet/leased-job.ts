@@ -218,7 +218,7 @@ export class LeasedJob {
   }
 }
 
-/** What is wrong with this node if a job ended because of it. */
+/** The problem with this node, if it ended the job; otherwise undefined. */
 function faultOfNode({ payload }: JobEvent): string | undefined {
   if (payload.case !== 'finished' || payload.value.outcome !== Outcome.ERROR) return undefined;
   const { reason = '', message = '' } = payload.value.error ?? {};
@@ -238,7 +238,7 @@ const assignedBuild = (compilation: Compilation): AssignedBuild => {
 };
 
 /** All artifacts anywhere inside a message. */
-export function artifactsIn(message: unknown): Artifact[] {
+function artifactsIn(message: unknown): Artifact[] {
   if (message === null || typeof message !== 'object' || message instanceof Uint8Array) return [];
   if ((message as Artifact).$typeName === 'flashcore.runner.v1.Artifact') return [message as Artifact];
   return Object.values(message).flatMap(artifactsIn);

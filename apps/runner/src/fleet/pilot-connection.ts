@@ -139,7 +139,7 @@ export const UNREACHABLE_EXITS = { noHost: 68, noAnswer: 69, noTrust: 76 };
 export class GatewayUnreachable extends Error {
   override readonly name = 'GatewayUnreachable';
   readonly exitCode: number;
-  /** What OpenSSL, the name service or the network said. */
+  /** The error message of OpenSSL, the name service or the network. */
   readonly said: string;
 
   /** `why`: the error of the last attempt; undefined if there was no answer. */

@@ -235,7 +235,7 @@ export class Scaler {
     return undefined;
   }
 
-  /** What to look at, if the pilot has run for too long without registering, or says why it can't. */
+  /** What to check if the pilot has run too long without registering or reports why it can't; else undefined. */
   #slow(schedulerJob: string): string | undefined {
     const run = this.#options.scheduler.runsUnregistered?.(schedulerJob);
     return run && (run.failing || run.seconds >= SLOW_SECONDS) ? run.why : undefined;

@@ -151,7 +151,7 @@ test('counts GPUs of the kind that pilots ask for, on nodes that accept jobs', a
   ]);
 });
 
-test('an unreachable controller is reported, and the gateway starts all the same', async () => {
+test('the gateway reports an unreachable controller and still starts', async () => {
   using fake = fakeSlurm(
     sinfo(`echo 'slurm_load_partitions: Unable to contact slurm controller (connect failure)' >&2; exit 1`),
   );

@@ -51,7 +51,7 @@ const REMEDIES: Partial<Record<FindingKind, string>> = {
   [FindingKind.DEADLOCK]: 'All threads that a barrier counts must reach it, or none: move it out of the branch',
   [FindingKind.OUT_OF_BOUNDS]: "Check this index against the tensor's extent",
   [FindingKind.MISALIGNED_ADDRESS]: 'A vector access needs an address that is a multiple of its width',
-  [FindingKind.WRONG_RESULT]: 'The kernel read memory that it never wrote: initialise it, or correct the index',
+  [FindingKind.WRONG_RESULT]: 'The kernel read memory that it never wrote: initialize it, or correct the index',
 };
 
 function findingOfError({ title, places, thread, block, text }: SanitizerError, shape: Shape): Finding {

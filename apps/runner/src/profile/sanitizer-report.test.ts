@@ -17,7 +17,7 @@ test('memcheck reports a write past a tensor with thread and line', () => {
   ]);
 });
 
-test('memcheck reports a misaligned read, which its text shows', () => {
+test('a memcheck report of a misaligned read gives its size, place and thread, and says that it is misaligned', () => {
   const [first] = recorded('memcheck.misaligned_address');
   expect(plain(first!)).toEqual({
     title: 'Invalid __global__ read of size 4 bytes',

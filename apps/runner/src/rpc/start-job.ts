@@ -74,7 +74,7 @@ const startsJob =
       violations.throwIfAny();
       const restart = request.options?.restartInterrupted ?? false;
       if (request.options) {
-        // The same id in upper case, or with a request to restart, is the same request.
+        // A request stays the same if its id is in upper case or if it also asks for a restart.
         request.options.requestId = limits.requestId;
         request.options.restartInterrupted = false;
       }
@@ -94,7 +94,7 @@ const startsJob =
     };
   };
 
-/** Length in every version; we do not read what later versions append (W3C Trace Context, section 3.2.2). */
+/** The same in every version; later versions may append fields, which we ignore (W3C Trace Context, section 3.2.2). */
 const TRACEPARENT_CHARACTERS = 55;
 
 /** Label of a job whose request had a W3C trace context. */

@@ -102,7 +102,7 @@ pythonTest('if a later check differs by more than 1.5 %, the job makes up for th
   });
 });
 
-test('a figure of two modes holds if a check has more samples of one mode, not if both modes move', () => {
+test('a bimodal figure stays valid if a check samples one mode more often, but not if both modes shift', () => {
   const modes = (low: number, high: number): number[] =>
     Array.from({ length: 25 }, (_, sample) => (sample % 2 === 0 ? high : low) + 0.01 * (sample % 5));
   const measured = [...modes(11.7, 12.6), 11.7, 11.7, 11.8];

@@ -28,44 +28,44 @@ function upload(sources: SourceStore, text: string): void {
   writer.keep(sha256Of(text));
 }
 
-test('materialise() writes a tree once, and again if the folder was changed', () => {
+test('materialize() writes a tree once, and again if the folder was changed', () => {
   const sources = new SourceStore(folder);
   Object.values(contents).forEach((text) => upload(sources, text));
-  const laidOut = sources.materialise(tree(contents));
+  const laidOut = sources.materialize(tree(contents));
   expect(laidOut.digest).toBe(treeDigest(tree(contents)));
   expect(Object.keys(contents).map((path) => readFileSync(join(laidOut.folder, path), 'utf8'))).toEqual(
     Object.values(contents),
   );
   writeFileSync(join(laidOut.folder, 'k.cu'), '// changed');
   writeFileSync(join(laidOut.folder, '.extra'), '');
-  expect(sources.materialise(tree(contents))).toEqual(laidOut);
+  expect(sources.materialize(tree(contents))).toEqual(laidOut);
   expect(readFileSync(join(laidOut.folder, 'k.cu'), 'utf8')).toBe('// k');
   expect(readdirSync(join(folder, 'trees')).sort()).toEqual([laidOut.digest, 'quarantine']);
 });
 
-test('materialise() names files that were not uploaded, or whose size differs from the announced size', () => {
+test('materialize() names files that were not uploaded, or whose size differs from the announced size', () => {
   const sources = new SourceStore(folder);
   upload(sources, contents['kernel.yaml']);
-  expect(() => sources.materialise(tree(contents))).toThrow(
+  expect(() => sources.materialize(tree(contents))).toThrow(
     expect.objectContaining({ reason: 'SOURCES_MISSING', metadata: { missing: '2' } }) as Error,
   );
   const wrongSize = tree({ 'kernel.yaml': contents['kernel.yaml'] });
   wrongSize.files[0]!.sizeBytes = 99n;
-  expect(() => sources.materialise(wrongSize)).toThrow(expect.objectContaining({ reason: 'DIGEST_MISMATCH' }) as Error);
+  expect(() => sources.materialize(wrongSize)).toThrow(expect.objectContaining({ reason: 'DIGEST_MISMATCH' }) as Error);
   expect(readdirSync(join(folder, 'trees'))).toEqual([]);
 });
 
 test('a wrong size is refused, also for stored files and for a folder that already exists', () => {
   const sources = new SourceStore(folder);
   Object.values(contents).forEach((text) => upload(sources, text));
-  sources.materialise(tree(contents));
+  sources.materialize(tree(contents));
   const wrong = tree(contents);
   wrong.files[1]!.sizeBytes = 1n;
   const refused = expect.objectContaining({
     reason: 'DIGEST_MISMATCH',
     message: expect.stringContaining('include/tile.cuh') as string,
   }) as Error;
-  expect(() => sources.materialise(wrong)).toThrow(refused);
+  expect(() => sources.materialize(wrong)).toThrow(refused);
   expect(() => sources.findMissing(wrong.files)).toThrow(refused);
   expect(sources.findMissing(tree(contents).files)).toEqual([]);
 });

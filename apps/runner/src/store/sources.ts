@@ -24,7 +24,7 @@ import type { Database } from './database.ts';
 const HALF_MADE = /^[0-9a-f]{64}\./;
 
 /** A client's kernel folder on the runner's disk. */
-export interface MaterialisedTree {
+export interface MaterializedTree {
   folder: string;
   /** Digest of the folder's content. */
   digest: string;
@@ -92,7 +92,7 @@ export class SourceStore {
    * Writes the files of a tree into a folder, once for each content. Errors: INVALID_REQUEST, SOURCES_MISSING,
    * DIGEST_MISMATCH, DISK_FULL.
    */
-  materialise(tree: SourceTree): MaterialisedTree {
+  materialize(tree: SourceTree): MaterializedTree {
     const violations = sourceTreeViolations(tree.files, 'kernel.tree.files');
     if (violations.length > 0) throw invalidRequest(...violations);
     const digest = treeDigest(tree);

@@ -115,7 +115,7 @@ class Tuning {
   async #buildAndVerify(): Promise<void> {
     const queue = [...this.#contenders];
     const verified: Promise<void>[] = [];
-    // The device serves one verification at a time: each waits for the one before, and a failure ends all.
+    // The device runs one verification at a time: each waits for the previous one, and a failure ends the rest.
     const verifyAfter = async (before: Promise<void> | undefined, contender: Contender): Promise<void> => {
       await before;
       if (this.#withinBudget()) await this.#verify(contender);

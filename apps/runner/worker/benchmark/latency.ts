@@ -92,7 +92,7 @@ async function legacyLoop(
   const events = new EventPair(driver);
   const us = events.time(() => {
     for (let launch = 0; launch < launches; ++launch) {
-      build.initialise();
+      build.initialize();
       build.enqueue();
     }
   });

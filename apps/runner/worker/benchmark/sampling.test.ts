@@ -50,7 +50,7 @@ const PROTOCOL = { fewest: 100, most: 2_000, halfWidth: 0.005 };
 const BATCH = 8;
 
 describe('the interval that decides when there are enough samples', () => {
-  it('is computed rarely', () => {
+  it('is computed at sample counts that grow by a quarter', () => {
     const looks = new Looks(100);
     const at = Array.from({ length: 400 }, (_, samples) => samples).filter((samples) => looks.due(samples));
     expect(at).toEqual([100, 125, 157, 197, 247, 309, 387]);

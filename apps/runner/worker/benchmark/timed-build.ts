@@ -70,7 +70,7 @@ export class TimedBuild {
   }
 
   /** Writes initial values into outputs and workspaces that have one, and new noise into the others. */
-  initialise(): void {
+  initialize(): void {
     this.#pool.renewOwn(this.#loaded.candidate.plan.initialOutputs, this.#own());
   }
 

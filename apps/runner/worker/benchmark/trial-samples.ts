@@ -5,7 +5,7 @@ import type { Judge } from './judge.ts';
 import { openSampler, type Sampler } from './samplers.ts';
 import type { TimedBuild } from './timed-build.ts';
 
-/** A trial is taken before one in this many samples. */
+/** On average, a trial precedes one of this many samples. */
 const TRIAL_ONE_IN = 16;
 
 interface TrialParts {

@@ -22,9 +22,9 @@ const NO_DEVICE = 100;
 /** The devices of a driver library. Creates no context on any of them. */
 export function listDevices(library: string): DeviceFacts[] {
   const native = loadNativeLibrary(library);
-  const initialised = native.call('cuInit', 0);
-  if (initialised === NO_DEVICE) return [];
-  if (initialised !== 0) throw cudaErrorOf(native, initialised, 'cuInit', [0]);
+  const initialized = native.call('cuInit', 0);
+  if (initialized === NO_DEVICE) return [];
+  if (initialized !== 0) throw cudaErrorOf(native, initialized, 'cuInit', [0]);
   const count = number(native, 'cuDeviceGetCount');
   return Array.from({ length: count }, (_, ordinal) => readDeviceFacts(native, ordinal));
 }

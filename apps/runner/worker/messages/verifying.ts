@@ -133,7 +133,7 @@ export interface WrongKeys {
   keys: readonly number[];
   /** Number of all keys. */
   ofKeys: number;
-  /** What the kernel makes of them; undefined if nothing simple. */
+  /** How the kernel changes their weights; undefined if no simple change explains the output. */
   change?:
     | { /** They have no weight. */ kind: 'left-out' }
     | { /** They should have no weight, and have some. */ kind: 'hidden' }
@@ -222,7 +222,7 @@ export interface CheckedGroup {
 
 /** A symmetry of problem.yaml. */
 export interface CheckedSymmetry {
-  /** What it does to which tensors. */
+  /** The change and the tensors that it changes, as text. */
   name: string;
   /** File, line and key. */
   place?: string | undefined;

@@ -141,11 +141,11 @@ export class RunBuffers {
         this.#driver.fill(address, { bytes: size, bits: pattern }, Math.floor(bytes / size));
         this.#driver.markMemory(address, bytes, 'unwritten');
       }
-    this.initialise();
+    this.initialize();
   }
 
   /** Gives outputs and workspaces their initial values, in stream order. */
-  initialise(): void {
+  initialize(): void {
     for (const { address, bytes, initial } of this.#buffers)
       if (initial) this.#driver.fill(address, initial, Math.floor(bytes / initial.bytes));
   }

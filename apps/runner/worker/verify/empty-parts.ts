@@ -5,7 +5,7 @@ import { stridesOf, tensorNamed, tensorOf, type TensorsByName } from '../driver/
 import type { CounterRandom } from './random.ts';
 import { nobodysElement } from './tables.ts';
 
-/** For each row, one in this many parts has no key. */
+/** On average, one of this many parts of a row has no key. */
 const EMPTY_ONE_IN = 8;
 /**
  * The three rows whose empty parts are fixed come after this many other rows, because in a case of a single row not all

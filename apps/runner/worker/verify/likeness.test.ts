@@ -60,7 +60,7 @@ async function likeRun(O: TensorsByName[string]): Promise<WrongRun> {
   return { kind: KIND, inputs, outputs: { O }, answers, limits: LIMITS, own: undefined };
 }
 
-/** What a kernel with this mistake computes, with another rounding in each element. */
+/** The output of a kernel with this mistake, with each element rounded differently from the reference. */
 async function mistaken(mutant: ProblemMutant): Promise<TensorsByName[string]> {
   const asked = mutatedQuestion(ATTENTION, mutant, { kind: KIND, inputs }) ?? { kind: KIND, inputs };
   const { want } = (await answersOf(reference, asked.kind, { inputs: asked.inputs, own: undefined })).get('O')!;
@@ -77,7 +77,7 @@ test.each(['scale_forgotten', 'mask_ignored', 'keys_of_next_head', 'values_shift
   },
 );
 
-test('logits without log2(e) are recognised, although the problem lists no such mutant', async () => {
+test('logits without log2(e) are recognized, although the problem lists no such mutant', async () => {
   const values = [{ name: 'scale', value: parseExpression('scale * 0.6931471805599453') }];
   const run = likeRun(await mistaken({ name: '', about: '', change: { kind: 'set', values } }));
   expect(await mutantsLike(ATTENTION, await run, reference)).toEqual([
@@ -160,7 +160,7 @@ test('a mistake in one head of a case that is too large for the mutants is found
   });
 });
 
-test('a case whose heads are too long is not looked into', async () => {
+test('a case whose heads are too long is reported as too large to explain', async () => {
   const kind = problemCase(ATTENTION, valuesOf(parseShape('1x1x8192x64')), 'fp16');
   const run = { kind, inputs: {}, outputs: {}, answers: new Map(), limits: LIMITS, own: undefined };
   expect(await mistakeOf(ATTENTION, run, reference)).toBe('too large');

@@ -26,18 +26,18 @@ import { wrongKeysOf } from './wrong-keys.ts';
 export interface WrongRun {
   kind: ProblemCase;
   inputs: TensorsByName;
-  /** What the kernel computed. */
+  /** The kernel's outputs. */
   outputs: TensorsByName;
-  /** What it should have computed. */
+  /** The outputs that it should have computed. */
   answers: Answers;
   limits: JudgementLimits;
   own: Executor | undefined;
 }
 
-/** What a wrong output resembles. */
+/** Known mistakes that would explain a wrong output. */
 export interface Mistake {
   likeMutants: Pick<ProblemMutant, 'name' | 'about'>[];
-  /** Of the first output. */
+  /** The wrong keys of the first output. */
   wrongKeys: WrongKeys | undefined;
 }
 

@@ -84,7 +84,7 @@ async function firstFault(
   return undefined;
 }
 
-/** Cases of a form differ only in extents, so the smallest one stands for all. */
+/** Cases of a form differ only in extents, so only the smallest one is checked. */
 function smallestOfEachForm(cases: readonly SymmetricCase[]): SymmetricCase[] {
   const smallest = new Map<string, SymmetricCase>();
   for (const each of cases.toSorted((a, b) => a.bytes - b.bytes))

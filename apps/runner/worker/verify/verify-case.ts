@@ -55,7 +55,7 @@ interface SeedReport {
   /** Elements that become wrong when the bytes of the guards change. */
   straying: number;
   modified: string[];
-  /** What a wrong output resembles; undefined if that was not looked for. */
+  /** The known mistake that a wrong output resembles; undefined if none was looked for. */
   mistake?: Mistake | 'too large';
   /** By output. */
   factors?: OutputReport['factors'][];
@@ -307,7 +307,7 @@ function sameBits(a: TensorsByName[string], b: TensorsByName[string]): boolean {
   return Buffer.compare(Buffer.from(a.buffer), Buffer.from(b.buffer)) === 0;
 }
 
-/** Inputs that an unexplained failure is looked into on; some hide what is wrong. */
+/** Limit on the inputs that are tried to explain a failure; some inputs hide the mistake. */
 const MOST_EXPLAINED = 3;
 
 const isExplained = ({ mistake, factors = [] }: SeedReport): boolean =>
@@ -400,7 +400,7 @@ function placesOfAll(judged: readonly JudgedOutput[]): MismatchPlaces | undefine
   if (first === undefined || known.length < wrong.length) return undefined;
   const all = (of: (places: MismatchPlaces) => readonly number[]): number[] => {
     const lists = known.map(of);
-    // An empty list stands for too many.
+    // An empty list means too many.
     return lists.some(({ length }) => length === 0) ? [] : [...new Set(lists.flat())].sort((a, b) => a - b);
   };
   return {

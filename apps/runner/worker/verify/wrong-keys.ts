@@ -33,7 +33,7 @@ const EXPLAINED_SHARE = 1e-2;
 const MOST_LEFT_OF_ROW = 0.1;
 /** and this share of the rows may be unexplained. */
 const MOST_UNEXPLAINED = 0.1;
-/** What rounding may leave of an output, relative to its element, in 16 bits and in tf32. */
+/** Largest relative rounding error of an element, for 16-bit dtypes and tf32. */
 const ROUNDING: Partial<Record<string, number>> = { bf16: 2 ** -8 };
 const USUAL_ROUNDING = 2 ** -11;
 /** A key with less than this share of the largest part in the error is there by chance. */
@@ -173,7 +173,7 @@ function belongsToKeys({ keys, rows }: Explained, ofRows: number): boolean {
 
 /** Least squares for a row's error: of the right row, because the weights of a row add up to 1, and of values. */
 class RowFit {
-  /** What is left of the error. */
+  /** The part of the error that is not explained yet. */
   readonly rest: Float64Array;
   readonly #basis: Float64Array[] = [];
   /** Each vector in terms of the basis. */
@@ -260,7 +260,7 @@ const LIKE_OTHERS = 0.05;
 const LINEAR = 0.95;
 const LEAST_CHANGE = 0.02;
 
-/** What the kernel made of the weights, which are in the order of the keys; undefined if nothing simple. */
+/** How the kernel changed the weights, which follow the keys' order; undefined if no simple change explains them. */
 function changeOf({ keys, rows }: Explained, weights: readonly Float64Array[], ofKeys: number): WrongKeys['change'] {
   const all = rows.flatMap(({ scale, parts }, row) =>
     keys.map((_, place): Sample => {

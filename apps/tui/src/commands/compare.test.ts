@@ -123,7 +123,7 @@ test('for a job without a champion, and without a second job, the error says wha
   await expect(compared('', { champions: [] })).rejects.toThrow(/has no champion to compare with: name a second job/);
 });
 
-test('kernels stand for their last finished jobs, and the error for another name says what is accepted', async () => {
+test('a kernel name selects its last finished job, and an unknown name is refused with what is accepted', async () => {
   const { stdout } = await compared('flashcore_v9', { json: true, first: 'flashcore_v10' });
   const { before, after } = JSON.parse(stdout) as { before: { job: string }; after: { job: string } };
   expect([after.job, before.job]).toEqual(NAMES);

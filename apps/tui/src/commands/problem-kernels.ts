@@ -103,7 +103,7 @@ export function requireProblem(problem: string): void {
   );
 }
 
-/** What to do about a problem that was not found. */
+/** The remedy for a problem that was not found. */
 function remedyFor(problem: string, searched: readonly string[]): string {
   const withoutFile = searched.map((folder) => path.join(folder, problem)).find((folder) => existsSync(folder));
   if (withoutFile !== undefined) return `${withoutFile} has no ${PROBLEM_FILE}: write it`;

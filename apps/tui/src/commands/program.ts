@@ -125,7 +125,7 @@ function buildProgram(define: Define): Command {
     .option('--json', "one JSON document on stdout, in the proto's JSON mapping")
     .option('--quiet', 'no progress on stderr')
     .addOption(
-      new Option('--color <when>', 'colours in the report; respects NO_COLOR')
+      new Option('--color <when>', 'colors in the report; respects NO_COLOR')
         .choices(['auto', 'always', 'never'])
         .default('auto'),
     )

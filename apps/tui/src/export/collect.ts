@@ -268,12 +268,12 @@ function sourceProblem(manifest: Manifest): string | undefined {
     return `it computes ${problem.id}, and this format is for ${DEFAULT_PROBLEM}: --torch and --wheel export any problem`;
   if (layouts.length > 0)
     return `${layouts.map(({ tensor }) => tensor).join(', ')} have their own order in memory, and callers of this format use the problem's order: --torch and --wheel export any layout; or choose a variant without layouts`;
-  const initialised = [
+  const initialized = [
     ...(initialOutput === undefined ? [] : ['O']),
     ...workspace.filter(({ initial }) => initial).map(({ name }) => name),
   ];
-  if (initialised.length > 0)
-    return `${initialised.join(', ')} must have initial values before each launch, which exports do not write; set them in the kernel`;
+  if (initialized.length > 0)
+    return `${initialized.join(', ')} must have initial values before each launch, which exports do not write; set them in the kernel`;
   return optionalOutputs(manifest);
 }
 

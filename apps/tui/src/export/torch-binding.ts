@@ -8,7 +8,7 @@ export const BINDING = String.raw`_BINDING_SOURCE = r"""
 #include <stdlib.h>
 #include <string.h>
 
-// Of CPython's stable ABI, and of builds with a GIL: an object begins with its count and its type.
+// In CPython's stable ABI, and in builds with a GIL, an object begins with its reference count and its type.
 typedef struct Object { intptr_t count; struct Object* type; } Object;
 typedef struct { const char* name; void* function; int flags; const char* about; } Method;
 extern Object* PyCFunction_NewEx(Method*, Object*, Object*);

@@ -91,7 +91,7 @@ export function totalCost(jobs: readonly GetJobResponse[]): string {
   const dollars = known.reduce((sum, { costUsd = 0 }) => sum + costUsd, 0);
   const unknown = results.length - known.length;
   const [reason, ...others] = new Set(results.map(({ costMissing }) => costMissing));
-  // What to do about an unknown cost is said where the job is.
+  // The remedy for an unknown cost is shown next to the job.
   const none = (others.length === 0 && reason?.split(';')[0]) || 'cost not known';
   const cost = known.length === 0 ? none : formatCost(dollars);
   return `${formatSeconds(seconds)} of the device, ${cost}${known.length > 0 && unknown > 0 ? `, not known for ${unknown} of ${results.length} jobs` : ''}`;

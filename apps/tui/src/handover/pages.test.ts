@@ -425,7 +425,7 @@ test('the lab log neither shows nor counts passed builds, which exports create',
   expect([listed.map(({ job }) => job!.name), leftOut]).toEqual([['jobs/run', 'jobs/broken'], false]);
 });
 
-test('a lab log since the evening has the jobs that were submitted before and ended after it', async () => {
+test('a lab log since a time includes jobs that were submitted before that time and ended after it', async () => {
   const of = (name: string, created: number, ended: number) =>
     create(GetJobResponseSchema, {
       job: {
@@ -445,7 +445,7 @@ test('a lab log since the evening has the jobs that were submitted before and en
   expect([listed.map(({ job }) => job!.name), leftOut]).toEqual([['jobs/long', 'jobs/waited'], false]);
 });
 
-test('the total of jobs without a charge says so', () => {
+test('a total over jobs without a charge is marked as such', () => {
   const job = (costMissing: string) => create(GetJobResponseSchema, { result: { deviceSeconds: 2, costMissing } });
   const free = job("no charge: the emulator runs on the host's own processor");
   const unknown = job('cost not known; set --usd-per-hour');

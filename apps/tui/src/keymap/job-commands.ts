@@ -17,14 +17,7 @@ import {
 import { openAcceptability } from '../state/decision.ts';
 import type { JobView } from '../state/job-view.ts';
 import { kernelToCopy, kernelsOfProblem, selectedProblem } from '../state/listed-problems.ts';
-import {
-  endedRuns,
-  hasLines,
-  filteredList,
-  neighbourJob,
-  selectedJobName,
-  selectedKernel,
-} from '../state/selectors.ts';
+import { endedRuns, hasLines, filteredList, neighborJob, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { sourceTarget, openListing } from '../state/source-place.ts';
 import { next, type CommandRow } from './command.ts';
 import { comparing, showsJob } from './view-commands.ts';
@@ -146,7 +139,7 @@ export const JOB_COMMANDS = [
     group: 'jobs',
     help: 'Next job of the list, older or waiting; view stays',
     hint: (state) => (showsJob(state) ? '{ other job' : ''),
-    when: (state) => showsJob(state) && neighbourJob(state, 1) !== undefined,
+    when: (state) => showsJob(state) && neighborJob(state, 1) !== undefined,
     whyNot: 'No older job to show: 6 lists the jobs',
   },
   {
@@ -154,7 +147,7 @@ export const JOB_COMMANDS = [
     keys: ['{'],
     group: 'jobs',
     help: 'Previous job of the list, newer; view stays',
-    when: (state) => showsJob(state) && neighbourJob(state, -1) !== undefined,
+    when: (state) => showsJob(state) && neighborJob(state, -1) !== undefined,
     whyNot: 'No newer job to show: 6 lists the jobs',
   },
   {

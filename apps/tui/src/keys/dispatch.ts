@@ -212,7 +212,7 @@ function pressInSearch(key: string, { text, after, before }: OverlayOf<'search'>
   const line = editedLine({ text, after: after ?? 0 }, key);
   const { text: typed } = line;
   store.dispatch({ type: 'search', query: typed });
-  const last = typed === '' ? undefined : store.search?.neighbour(store.log.end, -1);
+  const last = typed === '' ? undefined : store.search?.neighbor(store.log.end, -1);
   if (last === undefined) store.dispatch({ type: 'log-position', follow: before.follow, top: before.top });
   else showLine(store, last);
   store.dispatch({ type: 'overlay', overlay: { kind: 'search', ...line, before } });
@@ -320,7 +320,7 @@ function watchTyped({ text, quick }: OverlayOf<'watch-folder'>, context: KeyCont
 function finishSearch(query: string, store: KeyContext['store']): void {
   store.dispatch({ type: 'search', query });
   if (query === '') return;
-  const last = store.search?.neighbour(store.log.end, -1);
+  const last = store.search?.neighbor(store.log.end, -1);
   if (last === undefined)
     store.dispatch({ type: 'notice', text: `No line of the log matches "${query}"`, tone: 'warn' });
   else showLine(store, last);
@@ -342,7 +342,7 @@ const close = ({ store }: KeyContext): void => store.dispatch({ type: 'overlay',
 /** Shows the match nearest to the visible lines; while following, nearest to the end of the log. */
 function showMatch(store: Store, direction: 1 | -1): void {
   const { log } = store.state.ui;
-  const line = store.search?.neighbour(log.follow ? store.log.end : log.top, direction);
+  const line = store.search?.neighbor(log.follow ? store.log.end : log.top, direction);
   if (line === undefined)
     return store.dispatch({ type: 'notice', text: `No line of the log has "${log.query}"`, tone: 'warn' });
   showLine(store, line);

@@ -21,7 +21,7 @@ import type { JobView } from '../state/job-view.ts';
 import type { Store } from '../session/store.ts';
 import { kernelKey, type ListedKernel } from '../state/listed-kernel.ts';
 import { kernelToCopy, kernelsOfProblem, selectedProblem } from '../state/listed-problems.ts';
-import { filteredList, idleFallback, neighbourJob, selectedJobName, selectedKernel } from '../state/selectors.ts';
+import { filteredList, idleFallback, neighborJob, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { logJobCommand } from './command-log-keys.ts';
 import { openDecision } from './decision-keys.ts';
 import { formOfJob, openForm, openKernelForm, startForm, unreadProblems, usualForm } from './form-keys.ts';
@@ -31,8 +31,8 @@ import { editSource } from './source-keys.ts';
 import { sortLines } from './view-keys.ts';
 
 export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> = {
-  'older-job': (context) => open(context, neighbourJob(context.store.state, 1)),
-  'newer-job': (context) => open(context, neighbourJob(context.store.state, -1)),
+  'older-job': (context) => open(context, neighborJob(context.store.state, 1)),
+  'newer-job': (context) => open(context, neighborJob(context.store.state, -1)),
   'show-job': (context) => {
     const job = selectedJobName(context.store.state);
     if (job === undefined) return;

@@ -85,7 +85,7 @@ export function formatInUnit(value: number, unit: string): string {
   return `${formatNumber(value)}${unit === '' || unit === '1' ? '' : ` ${value === 1 ? (entryOf(SINGULARS, unit) ?? unit) : unit}`}`;
 }
 
-/** A duration: "12 ms", "1.42 s", "34.2 s", "3 min 05 s", "2 h 07 min". At least 0, for two machines' clocks differ. */
+/** A duration: "12 ms", "1.42 s", "34.2 s", "3 min 05 s", "2 h 07 min". Negative values become 0. */
 export function formatSeconds(seconds: number): string {
   if (seconds < 0.9995) return `${Math.max(0, Math.round(seconds * 1000))} ms`;
   return seconds < 59.95 ? `${seconds.toPrecision(3)} s` : formatElapsed(seconds);

@@ -127,7 +127,7 @@ const LAYOUTS: readonly Layout[] = [
 const LAST_PAGES = 'kv_last_page_len';
 const TABLES = ['qo_indptr', 'kv_indptr', 'kv_indices', LAST_PAGES];
 
-export interface RecognisedBy {
+export interface RecognizedBy {
   /**
    * True to accept a reference that nobody has compared with the operation, if the definition's name states its mask.
    */
@@ -135,7 +135,7 @@ export interface RecognisedBy {
 }
 
 /** The form of a definition. Errors: NotImportable with the reason and the remedy. */
-export function recognise(definition: Definition, by: RecognisedBy): Form {
+export function recognize(definition: Definition, by: RecognizedBy): Form {
   const { opType, computed } = definition;
   if (computed.length > 0)
     throw new NotImportable(
@@ -235,7 +235,7 @@ function requireMask(definition: Definition, { op, queries }: Layout): void {
  * Requires that somebody has compared the reference with the operation, unless `anyReference` is set. Errors:
  * NotImportable.
  */
-export function requireReference(definition: Definition, form: string, { anyReference }: RecognisedBy): void {
+export function requireReference(definition: Definition, form: string, { anyReference }: RecognizedBy): void {
   const digest = referenceDigest(definition);
   if (entryOf(KNOWN_REFERENCES, form)?.has(digest) || anyReference) return;
   throw new NotImportable(

@@ -10,7 +10,7 @@ import { installedProblems } from '@flashcore/shared/kernels';
 import { plainLine } from '@flashcore/shared/text';
 import { importCases } from './imported-cases.ts';
 import { parseDefinition, parseWorkloads, type Definition, type Workload } from './definition.ts';
-import { NotImportable, recognise, type RecognisedBy } from './attention-forms.ts';
+import { NotImportable, recognize, type RecognizedBy } from './attention-forms.ts';
 import { installedForm, installedShapes } from './installed-form.ts';
 import { problemFiles } from './problem-files.ts';
 import { UsageError } from '../exit-code.ts';
@@ -35,7 +35,7 @@ export interface Imported {
   readonly reason?: string;
 }
 
-interface ImportPlan extends RecognisedBy {
+interface ImportPlan extends RecognizedBy {
   /** A definition, or the folder of a data set. */
   readonly from: string;
   /** The parent of the new problem folders. */
@@ -93,7 +93,7 @@ function importOne(file: string, { from, to, anyReference, workloads, taken }: S
         workloads: { taken: lines.length, found: read.length },
       };
     }
-    const form = recognise(definition, { anyReference });
+    const form = recognize(definition, { anyReference });
     const cases = importCases(form, read);
     const files = problemFiles(form, cases);
     if (taken.has(id))

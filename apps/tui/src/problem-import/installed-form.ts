@@ -1,14 +1,14 @@
 /** Definitions whose tensors all equal those of an installed problem, so that only their cases are new. */
 import { caseViolations, formatShape, installedProblem, shapeOf, type Problem } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
-import { DTYPES, NotImportable, requireReference, type RecognisedBy } from './attention-forms.ts';
+import { DTYPES, NotImportable, requireReference, type RecognizedBy } from './attention-forms.ts';
 import type { Definition, Workload } from './definition.ts';
 
 /** Installed problems that an op_type names. */
 const INSTALLED = ['gemm'];
 
 /** The installed problem that equals a definition; undefined if its op_type has none. Errors: NotImportable. */
-export function installedForm(definition: Definition, by: RecognisedBy): Problem | undefined {
+export function installedForm(definition: Definition, by: RecognizedBy): Problem | undefined {
   const { opType, inputs, outputs, constraints } = definition;
   if (!INSTALLED.includes(opType)) return undefined;
   const problem = installedProblem(opType);

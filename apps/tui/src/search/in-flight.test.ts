@@ -190,7 +190,7 @@ const run = (store: SearchStore, { inFlight, runner, signal, onTrial }: Run): Pr
     onNote: () => undefined,
   });
 
-/** Of each evaluation only the metrics are kept, because a job's name contains a digest of its request's id. */
+/** Keeps only the metrics of each evaluation, because a job's name contains a digest of its request's id. */
 const withoutJobs = (trials: readonly Trial[]): object[] =>
   trials.map(({ evaluation, ...trial }) => ({ ...trial, metrics: evaluation?.metrics }));
 

@@ -27,7 +27,7 @@ export async function resolveJobName(client: RunnerClient, text: string): Promis
   return matches[0] ?? notFound(text);
 }
 
-/** What was wanted, and the job that was probably meant if the text is a kernel. */
+/** The accepted names, and the job that was probably meant if the text is a kernel. */
 async function noJobText(client: RunnerClient, text: string): Promise<string> {
   const wanted = "must be a job's name or its first digits";
   const { jobs } = /^\w+$/.test(text) ? await client.listJobs({ kernelId: text, pageSize: 1 }) : { jobs: [] };

@@ -57,7 +57,7 @@ export const readListing = (bytes: Uint8Array): InstructionListing =>
     plainLine,
   );
 
-/** What became of a job that was to be cancelled. */
+/** The outcome of a request to cancel a job. */
 interface Cancelled {
   readonly name: string;
   readonly state?: 'ending' | 'ended' | 'ended before';

@@ -60,7 +60,10 @@ export const withNotes = (gates: readonly GateResult[], detail: string): readonl
 
 export const isToDo = ({ level, verdict }: GateResult): boolean => level === 'hard' && verdict === Verdict.NOT_JUDGED;
 
-/** Who decided about a job and why, such as "accepted by ada: wider tiles"; empty if nobody wrote a note. */
+/**
+ * The decision about a job, with its author and reason, such as "accepted by ada: wider tiles"; empty if nobody wrote
+ * a note.
+ */
 export function noteText(state: Pick<DecisionFacts, 'decisions'>, job: string): string {
   const decision = standingDecision(state, job);
   if (decision === undefined || decision.note === '') return '';

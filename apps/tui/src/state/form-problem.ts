@@ -77,7 +77,7 @@ function shapesProblem(form: RunForm, field: FormField): string | undefined {
 
 const NAMES_LISTED = 3;
 
-/** What the field takes instead of a name that no case has: the nearest shape or name. */
+/** A suggestion for a name that no case has: the nearest shape or name that the field accepts. */
 function unknownCase(name: string, { choices, caseNames = [] }: FormField): string {
   const example = choices.find((choice) => choice !== AS_USUAL && !caseNames.includes(choice));
   const such = example === undefined ? '' : ` such as ${example}`;

@@ -62,7 +62,7 @@ const PLAIN = /^[\x20-\x7e]*$/;
 // Created on first use, because Node then reads its language tables, which takes 9 ms of processor time.
 let graphemes: Intl.Segmenter | undefined;
 
-/** What the user sees as characters: an emoji or a letter with its accents is one. */
+/** The characters that the user sees: an emoji or a letter with its accents is one. */
 function charactersOf(text: string): string[] {
   if (PLAIN.test(text)) return Array.from(text);
   graphemes ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' });

@@ -213,7 +213,7 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
 
 const COMPILING = /^compiling .+?(?:: (\d+ of \d+) done,| with )/;
 
-/** What the runner says about a kernel's build that takes a while: whose build is awaited, how long the last took. */
+/** The runner's notes about a slow build: whose build the job waits for, and how long the last one took. */
 const BUILD_NOTE = /^(?:building the kernel; (the last .+)|(waiting for the (?:same )?build.+))$/;
 
 /** The runner tells in its log, every 10 s, what it compiles before its device can start. */

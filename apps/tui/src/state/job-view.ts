@@ -66,7 +66,7 @@ export interface JobView {
   /** Rows of the table of a search over variants. */
   readonly tuned: readonly TunedVariant[];
   readonly warnings: readonly string[];
-  /** What the runner said last about compilations that its device waits for; `done` is text such as "1 of 3". */
+  /** The runner's last report on the compilations that its device waits for; `done` is text such as "1 of 3". */
   readonly compiling?: { readonly done: string; readonly time: number } | undefined;
   /** True if the device waited for such compilations. */
   readonly hasCompiled?: boolean | undefined;

@@ -51,7 +51,7 @@ export class LogSearch {
   }
 
   /** The first match after `line`, or before it if `direction` is -1; wraps around at the end. */
-  neighbour(line: number, direction: 1 | -1): number | undefined {
+  neighbor(line: number, direction: 1 | -1): number | undefined {
     if (direction === 1) return this.#matches.find((match) => match > line) ?? this.#matches[0];
     return this.#matches.findLast((match) => match < line) ?? this.#matches.at(-1);
   }

@@ -61,10 +61,10 @@ test('the search finds new lines, ignores case unless the query has upper case, 
   search.advance(log);
   expect([
     search.matches,
-    search.neighbour(0, 1),
-    search.neighbour(3, 1),
-    search.neighbour(0, -1),
-    search.neighbour(4, -1),
+    search.neighbor(0, 1),
+    search.neighbor(3, 1),
+    search.neighbor(0, -1),
+    search.neighbor(4, -1),
   ]).toEqual([[0, 2, 3], 2, 0, 3, 3]);
   const exact = new LogSearch('Error');
   exact.advance(log);

@@ -74,7 +74,7 @@ function estimatesOf({ pinned, shown }: Pick<PinnedComparison, 'pinned' | 'shown
 }
 
 /**
- * What the model says about two jobs that have no GPU times to compare, or why it says nothing; empty if neither job
+ * The model's result for two jobs that have no GPU times to compare, or why it has none; empty if neither job
  * asked it.
  */
 export function estimatesText(comparison: PinnedComparison): string {

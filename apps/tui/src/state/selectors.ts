@@ -163,7 +163,7 @@ export function waitsSince({ state, phases }: JobView, now: number): number | un
 /** The runner repeats its line about compilations every 10 s, later if the machine is busy. */
 const COMPILING_FOR_MS = 45_000;
 
-/** What a job that waitsSince() waits for. The emulator is compiled on its first start on a machine. */
+/** Says why a job has waited since waitsSince(). The emulator is compiled on its first start on a machine. */
 export function waitText({ compiling, device }: JobView, now: number): string {
   if (compiling === undefined || now - compiling.time > COMPILING_FOR_MS) return DEVICE_WAIT;
   const what = compilingText({ device });
@@ -236,7 +236,7 @@ export const railJobsOf = ({ jobs }: Pick<AppState, 'jobs'>): readonly Job[] =>
   withoutSuperseded(openFirst(jobs), jobs);
 
 /** The name of the job that the rail lists `by` rows below the shown job; undefined if there is no such row. */
-export function neighbourJob(state: Pick<AppState, 'jobs' | 'attached'>, by: 1 | -1): string | undefined {
+export function neighborJob(state: Pick<AppState, 'jobs' | 'attached'>, by: 1 | -1): string | undefined {
   const jobs = railJobsOf(state);
   const shown = jobs.findIndex(({ name }) => name === state.attached);
   // A job that the rail lacks, such as a superseded one, has the whole list after it.

@@ -1,4 +1,4 @@
-/** What ended while the user was away. */
+/** Jobs that ended while the user was away. */
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { JobState, Outcome, type Job } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';

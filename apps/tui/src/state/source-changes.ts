@@ -48,7 +48,7 @@ function differencesText({ pinned, shown }: PinnedComparison): string {
 }
 
 /**
- * What differs in two builds of the same sources. A build is identified by its whole folder, so an edit of NOTES.md
+ * Differences between two builds of the same sources. A build is identified by its whole folder, so an edit of NOTES.md
  * makes another build of the same code.
  */
 function buildDifferences(pinned: ComparedJob, shown: ComparedJob): string[] {
@@ -65,7 +65,7 @@ function buildDifferences(pinned: ComparedJob, shown: ComparedJob): string[] {
     : ["the compiler's flags"];
 }
 
-/** What goes into a build along with its sources and flags; parameters and targets come back as flags. */
+/** Inputs of a build besides sources and flags. Parameters and targets are absent, because they become flags. */
 const BUILD_FACTS: readonly (readonly [name: string, of: (job: ComparedJob) => string])[] = [
   ['parameters', ({ variant }) => variant.label],
   ['target', ({ variant: { build } }) => build?.arch ?? ''],

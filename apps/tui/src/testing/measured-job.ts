@@ -53,7 +53,7 @@ export function decidedEvents(name: string): JobEvent[] {
   return storedEvents(job);
 }
 
-/** What today's runner concludes from the counts of the job, which is older. */
+/** Today's conclusions from the counts of this job, which an older runner recorded. */
 const MODELLED_BOTTLENECK =
   'shared memory: its 622,592 wavefronts take 1.2 times as long as issuing the instructions; line 34 of bank_conflict_32way.cu makes 84 % of them';
 

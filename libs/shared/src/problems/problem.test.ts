@@ -639,7 +639,7 @@ const MUTANTS = `mutants:
 const withMutants = (was: string, is: string): string =>
   MATMUL.replace('reference:', `${MUTANTS.replace(was, is)}reference:`);
 
-test('a problem has its mutants, with their expressions and dimensions', () => {
+test('parseProblem() reads mutants with their expressions and dimensions', () => {
   const { mutants } = parseProblem(withMutants('', ''), 'problem.yaml');
   expect(
     mutants.map(({ change }) =>

@@ -46,7 +46,7 @@ class SpanList {
   /** Time of the previous event. */
   #beforeUs = 0;
   #phase: number | undefined;
-  /** The open block of timing, and a key for its subject. */
+  /** The timing block that is still open, and a key for the build that it times. */
   #timing: { index: number; key: string } | undefined;
 
   constructor(events: readonly JobEvent[]) {

@@ -152,7 +152,7 @@ export const withoutBoxWarning = (events: readonly JobPayload[]): JobPayload[] =
   events.filter((event) => event.case !== 'warning' || !event.value.message.startsWith('No box: '));
 
 interface RowKernel {
-  /** What the source has before its kernel. */
+  /** Source text before the kernel. */
   readonly before?: string;
   /** More keys of the manifest, a line each. */
   readonly keys?: string;

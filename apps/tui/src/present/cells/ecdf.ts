@@ -52,7 +52,7 @@ export function ecdf(curves: readonly EcdfCurve[], { width, height, axis = axisO
   return [...canvas.rows(), [run(axisValues(low, high, width), 'dim')]];
 }
 
-/** One in this many dots is drawn. */
+/** On a dotted curve, every third dot is drawn. */
 const DOTTED = 3;
 
 interface Drawing extends EcdfCurve {

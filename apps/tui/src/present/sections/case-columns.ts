@@ -75,7 +75,7 @@ export function shortTexts(shapes: readonly (Shape | undefined)[]): string[] {
   });
 }
 
-/** What all cases have in common, such as "H=32, D=128", if caseColumns() leaves it to a heading; else empty. */
+/** The values that all cases share, such as "H=32, D=128", if caseColumns() leaves it to a heading; else empty. */
 export function sharedText(shapes: readonly (Shape | undefined)[], width?: number): string {
   const axes = axesApart(shapes, width);
   const [first] = shapes.filter((shape) => shape !== undefined);

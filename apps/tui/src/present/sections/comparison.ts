@@ -99,7 +99,7 @@ function answerPiece({ result, pairs, simulated }: ShapePairs): Piece {
   return piece(`${mark} ${word}`, role);
 }
 
-/** What the emulator can say about two kernels. */
+/** The emulator's comparison of two kernels. */
 const COMPARE_COUNTS =
   'to compare the instructions that the emulator counts: fa-tui profile with each kernel, then fa-tui compare with both jobs';
 

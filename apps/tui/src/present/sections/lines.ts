@@ -122,7 +122,7 @@ export function sortedLines<Line extends ShownLine>(lines: readonly Line[], sort
 /** The figures by which a line is the hottest. */
 export type HotBy = keyof typeof AMOUNTS;
 
-/** What the units that bound a kernel count, by the first words of a profile's bottleneck. */
+/** The counters of the units that bound a kernel, by the first words of a profile's bottleneck. */
 const UNIT_FIGURES: readonly (readonly [unit: string, figure: HotBy])[] = [
   ['shared memory', 'wavefronts'],
   ['L1 cache', 'sectors'],

@@ -10,7 +10,7 @@ import { PHASE_WORDS, jobMark, outcomeWord, shortName } from '../../present/word
 import type { AppState } from '../../state/app-state.ts';
 import { sourceMark } from '../../state/chosen.ts';
 import { listTitle } from '../../state/listed-kernel.ts';
-import { hasDuration, neighbourJob, railJobsOf, waitText, waitsSince } from '../../state/selectors.ts';
+import { hasDuration, neighborJob, railJobsOf, waitText, waitsSince } from '../../state/selectors.ts';
 import { noAnswerYet } from '../pane/nothing.ts';
 import type { View } from '../pane/view.ts';
 
@@ -29,7 +29,7 @@ export const jobsRail: View = ({ state }, { width, height }) => {
 
 /** The keys that step through the list, where they work: the rail has no cursor. */
 const stepKeys = (state: AppState): string =>
-  showsJob(state) && [-1, 1].some((by) => neighbourJob(state, by as 1 | -1) !== undefined) ? '{ } step, ' : '';
+  showsJob(state) && [-1, 1].some((by) => neighborJob(state, by as 1 | -1) !== undefined) ? '{ } step, ' : '';
 
 /** The job in a row of the rail. */
 export const jobInRail = (state: AppState, row: number, height: number): Job | undefined =>

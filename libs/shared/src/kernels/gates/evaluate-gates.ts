@@ -23,7 +23,7 @@ const measureManifest: Measure = ({ undocumented }) => ({
 /** Notes can be handed in with an acceptance, but kernel.yaml is part of what was run. */
 const isNotesAlone = (undocumented: readonly string[]): boolean => undocumented.every((part) => part === NOTES_FILE);
 
-/** What to write where, such as "write into NOTES.md what the kernel changes and why". */
+/** A remedy, such as "write into NOTES.md what the kernel changes and why". */
 function toWrite(undocumented: readonly string[]): string {
   const inManifest = undocumented.filter((part) => part !== NOTES_FILE);
   return [

@@ -408,7 +408,7 @@ test("a gate that the emulator's counters decide says so, and so does its group"
   const text = `
 default: mine
 gates:
-  - { id: conflicts, metric: smem_bank_conflict_percent, op: "<", target: 5, why: serialised }
+  - { id: conflicts, metric: smem_bank_conflict_percent, op: "<", target: 5, why: serialized }
   - { id: either, any_of: [conflicts], why: one is enough }
   - { id: nan, metric: nan_inf_elements, op: "==", target: 0, why: finite }
 plans:
