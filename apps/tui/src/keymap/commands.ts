@@ -4,7 +4,7 @@ import type { AppState } from '../state/app-state.ts';
 import type { CommandRow } from './command.ts';
 import { JOB_COMMANDS, MARK_COMMANDS } from './job-commands.ts';
 import { LOG_COMMANDS } from './log-commands.ts';
-import { LATENCY_COMMANDS, MAP_COMMANDS, SHOW_COMMANDS, VIEW_COMMANDS, inMap } from './view-commands.ts';
+import { LATENCY_COMMANDS, MAP_COMMANDS, RAIL_COMMANDS, SHOW_COMMANDS, VIEW_COMMANDS, inMap } from './view-commands.ts';
 import { openListing } from '../state/source-place.ts';
 
 const hasDetails = (state: AppState): boolean =>
@@ -12,10 +12,15 @@ const hasDetails = (state: AppState): boolean =>
 
 const NO_DETAILS = 'Only 2, 3, 7 and the PTX of 4 have details with pages';
 
+function moveHint(state: AppState): string {
+  if (state.ui.inRail) return 'next job';
+  return inMap(state) ? '' : 'move';
+}
+
 /** Commands that move the cursor of a view, or scroll a view without a cursor. */
 export const MOVE_COMMANDS = [
   { id: 'up', keys: ['k', 'up'], group: 'moving', help: 'Up; stops following the log' },
-  { id: 'down', keys: ['j', 'down'], group: 'moving', help: 'Down', hint: (state) => (inMap(state) ? '' : 'move') },
+  { id: 'down', keys: ['j', 'down'], group: 'moving', help: 'Down', hint: moveHint },
   { id: 'half-page-up', keys: ['ctrl+u'], group: 'moving', help: 'Half a page up' },
   { id: 'half-page-down', keys: ['ctrl+d'], group: 'moving', help: 'Half a page down' },
   { id: 'page-up', keys: ['pageup'], group: 'moving', help: 'A page up' },
@@ -79,6 +84,7 @@ export const PROGRAM_COMMANDS = [
 
 const TABLE = [
   ...SHOW_COMMANDS,
+  ...RAIL_COMMANDS,
   ...MAP_COMMANDS,
   ...MARK_COMMANDS,
   ...VIEW_COMMANDS,
@@ -128,7 +134,7 @@ export const hasKey = (key: string, state: AppState): boolean =>
   commandsOf(state).some(({ keys }) => keys.includes(key));
 
 // These commands have an effect almost everywhere.
-const GENERAL: readonly string[] = ['next-view', 'previous-view', 'zoom', 'detail-down', 'detail-up'];
+const GENERAL: readonly string[] = ['into-rail', 'next-view', 'previous-view', 'zoom', 'detail-down', 'detail-up'];
 
 /** Commands that have an effect in this view and on this job, but not everywhere. */
 export const commandsHere = (state: AppState): string[] =>
@@ -159,6 +165,7 @@ const OTHER_WORDS: Partial<Record<CommandId, string>> = {
   'show-profile': 'roofline slow bottleneck bound hottest ncu nsight stalls',
   'show-gates': 'why failed rejected plan targets thresholds',
   'show-jobs': 'queue running night list',
+  'into-rail': 'focus pane sidebar',
   'show-host': 'sandbox gpu driver nvcc version',
   'hottest-line': 'slow bottleneck',
   'mark-job': 'select',

@@ -138,7 +138,7 @@ export const JOB_COMMANDS = [
     keys: ['}'],
     group: 'jobs',
     help: 'Next job of the list, older or waiting; view stays',
-    hint: (state) => (showsJob(state) ? '{ other job' : ''),
+    hint: (state) => (showsJob(state) && !state.ui.inRail ? '{ other job' : ''),
     when: (state) => showsJob(state) && neighborJob(state, 1) !== undefined,
     whyNot: 'No older job to show: 6 lists the jobs',
   },

@@ -4,7 +4,7 @@
  */
 import { JobKind } from '@flashcore/shared/contract';
 import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
-import { VIEWS, type AppState, type ViewId } from '../state/app-state.ts';
+import { VIEWS, isSingle, type AppState, type ViewId } from '../state/app-state.ts';
 import { headCount, selectedMap } from '../state/error-map.ts';
 import { inKernels, selectedVariant } from '../state/chosen.ts';
 import { hasNotes } from '../state/listed-kernel.ts';
@@ -30,7 +30,7 @@ const hasHeads = (state: AppState): boolean => {
   return selected !== undefined && headCount(selected.map) > 1;
 };
 /** False in the views that are not about the attached job; its keys work there, but are not the ones to look for. */
-export const showsJob = ({ ui }: AppState): boolean => !['jobs', 'kernels', 'host'].includes(ui.view);
+export const showsJob = ({ ui }: AppState): boolean => ui.inRail || !['jobs', 'kernels', 'host'].includes(ui.view);
 export const comparing = ({ ui }: AppState): boolean => ui.view === 'latency' && ui.comparing;
 
 /**
@@ -47,6 +47,34 @@ export const SHOW_COMMANDS = VIEWS.map((view, index) => ({
   group: 'views' as const,
   help: VIEW_HELP[view],
 })) satisfies readonly CommandRow[];
+
+/** A narrow screen has no room for the rail next to source and instructions. */
+const hasRail = (state: AppState): boolean =>
+  !isSingle(state.ui) && (openListing(state) === undefined || state.ui.columns >= 160);
+
+/** Must come before the commands of the views, because several have the same keys. */
+export const RAIL_COMMANDS = [
+  {
+    id: 'into-rail',
+    keys: ['tab'],
+    group: 'views',
+    help: 'Cursor into the rail of jobs: j k show the next',
+    hint: 'rail',
+    when: (state) => !state.ui.inRail && hasRail(state) && !inMap(state),
+    whyNot: (state) =>
+      inMap(state)
+        ? 'The error map has the cursor: Esc leaves it'
+        : 'There is no rail of jobs: it takes 100 columns and 30 rows, and + hides it',
+  },
+  {
+    id: 'leave-rail',
+    keys: ['tab', 'enter', 'escape'],
+    group: 'views',
+    help: 'From the rail of jobs back to the view',
+    hint: 'back to view',
+    when: ({ ui }) => ui.inRail,
+  },
+] as const satisfies readonly CommandRow[];
 
 export const MAP_COMMANDS = [
   {

@@ -32,7 +32,7 @@ import { completeFolder, expandHome } from '../watch/complete-path.ts';
 import { isFolder } from '../watch/follow-source.ts';
 import { MOVE_HANDLERS } from './move-keys.ts';
 import { editSource } from './source-keys.ts';
-import { LATENCY_HANDLERS, MAP_HANDLERS, SHOW_HANDLERS, VIEW_HANDLERS } from './view-keys.ts';
+import { LATENCY_HANDLERS, MAP_HANDLERS, RAIL_HANDLERS, SHOW_HANDLERS, VIEW_HANDLERS } from './view-keys.ts';
 import type { LOG_COMMANDS } from '../keymap/log-commands.ts';
 
 /** The handlers of mouse, help, redrawing, suspending and leaving. */
@@ -82,6 +82,7 @@ const LOG_HANDLERS: HandlersOf<typeof LOG_COMMANDS> = {
 /** A handler for each command of the table. */
 const HANDLERS: Record<CommandId, Handler> = {
   ...SHOW_HANDLERS,
+  ...RAIL_HANDLERS,
   ...MAP_HANDLERS,
   ...VIEW_HANDLERS,
   ...LATENCY_HANDLERS,

@@ -31,13 +31,13 @@ import { editSource } from './source-keys.ts';
 import { sortLines } from './view-keys.ts';
 
 export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> = {
-  'older-job': (context) => open(context, neighborJob(context.store.state, 1)),
-  'newer-job': (context) => open(context, neighborJob(context.store.state, -1)),
+  'older-job': (context) => openJob(context, neighborJob(context.store.state, 1)),
+  'newer-job': (context) => openJob(context, neighborJob(context.store.state, -1)),
   'show-job': (context) => {
     const job = selectedJobName(context.store.state);
     if (job === undefined) return;
     logJobCommand(context.store, 'watch', job);
-    open(context, job);
+    openJob(context, job);
     context.store.dispatch({ type: 'show', view: 'run' });
   },
   'fix-manifest': (context) => void editSource(context),
@@ -119,7 +119,7 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
 };
 
 /** Puts a job on the screen. */
-function open({ store, session }: KeyContext, job: string | undefined): void {
+export function openJob({ store, session }: KeyContext, job: string | undefined): void {
   if (job === undefined) return;
   session.attach(job);
   store.dispatch({ type: 'job-opened', job });

@@ -29,7 +29,7 @@ import { openTerminal, type TestTerminal } from '../testing/terminal.tsx';
 import { heading, notice } from '../present/blocks.ts';
 import type { AppState } from '../state/app-state.ts';
 import { savedViewOf } from '../state/saved-view.ts';
-import { attachedJob, jobsOf, kernelsOf, raceOfAttached } from '../state/selectors.ts';
+import { attachedJob, jobsOf, kernelsOf, raceOfAttached, railJobsOf } from '../state/selectors.ts';
 import { COMMANDS, commandsHere, findCommands } from '../keymap/commands.ts';
 
 const ESCAPE = '\u001b';
@@ -104,6 +104,8 @@ function showTwoFindings(): void {
   show([...events, { ...finding, sequence: BigInt(events.length + 1) }]);
 }
 
+const withoutRail = (): void => terminal.store.dispatch({ type: 'resize', columns: 80, rows: 24 });
+
 const IN_PROBLEMS = {
   stage: () => {
     terminal.store.dispatch({ type: 'problems', problems: LISTED_PROBLEMS });
@@ -123,8 +125,10 @@ const REACH: Record<
       { first: view === 'run' ? '2' : '1', shows: (_: AppState, after: AppState) => after.ui.view === view },
     ]),
   ),
-  'next-view': { first: '1', shows: (_, { ui: after }) => after.view === 'correct' },
-  'previous-view': { first: '1', shows: (_, { ui: after }) => after.view === 'host' },
+  'into-rail': { first: '1', shows: (_, { ui: after }) => after.inRail && after.view === 'run' },
+  'leave-rail': { first: '1\t', shows: (before, { ui: after }) => before.ui.inRail && !after.inRail },
+  'next-view': { stage: withoutRail, first: '1', shows: (_, { ui: after }) => after.view === 'correct' },
+  'previous-view': { stage: withoutRail, first: '1', shows: (_, { ui: after }) => after.view === 'host' },
   zoom: { shows: (before, after) => after.ui.zoomed !== before.ui.zoomed },
   'next-variant': { shows: (before, after) => after.ui.variant !== before.ui.variant },
   up: { first: '2', shows: (before, after) => after.ui.selected.correct === before.ui.selected.correct - 1 },
@@ -282,6 +286,43 @@ describe('every command of the table', () => {
       });
     }
   }
+});
+
+test('Tab gives the cursor to the rail, where j, k, g and G show its jobs and the keys of jobs act on the one shown', async () => {
+  const names = railJobsOf(terminal.store.state).map(({ name }) => name);
+  const place = (): number => names.indexOf(terminal.store.state.attached ?? '');
+  await terminal.press('6G');
+  const inView6 = ui().selected.jobs;
+  await terminal.press('\t');
+  const walk: number[] = [place()];
+  for (const key of ['G', 'k', 'k', 'g', 'j']) {
+    await terminal.press(key);
+    walk.push(place());
+  }
+  const last = names.length - 1;
+  expect(walk).toEqual([names.indexOf(SAMPLE_JOB), last, last - 1, last - 2, 0, 1]);
+  expect(await terminal.screen()).toMatch(/j k step, Tab: back/);
+  await terminal.press('b');
+  expect([ui().pinned ?? terminal.store.state.notice?.text, ui().view]).toEqual([
+    expect.stringMatching(new RegExp(`${names[1]!}|Only a job that has ended`)),
+    'jobs',
+  ]);
+  // The rail leaves the cursor of view 6 alone, and a number goes to its view.
+  expect([ui().selected.jobs, inView6]).toEqual([inView6, inView6]);
+  await terminal.press('3');
+  expect([ui().inRail, ui().view]).toEqual([false, 'latency']);
+});
+
+test('a screen without the rail never has its cursor there', async () => {
+  const inRail: boolean[] = [];
+  for (const hide of [() => terminal.press('+'), () => Promise.resolve(withoutRail())]) {
+    await terminal.press('1\t');
+    inRail.push(ui().inRail);
+    await hide();
+    inRail.push(ui().inRail);
+    await terminal.press('+');
+  }
+  expect(inRail).toEqual([true, false, true, false]);
 });
 
 test('Enter on a variant of a search opens the form with its parameters', async () => {
@@ -692,17 +733,32 @@ test('no two commands share a key in a state where both apply', () => {
   const byKey = new Map<string, string[]>();
   for (const { id, keys } of COMMANDS) for (const key of keys) byKey.set(key, [...(byKey.get(key) ?? []), id]);
   // Enter and / have a different command in each view, and the error map uses the arrows itself; the `when` of each
-  // command excludes the others. Space marks a job that has not ended, and pages in all other places.
+  // command excludes the others. Space marks a job that has not ended, and pages in all other places. Tab goes to the rail
+  // where there is one.
   expect([...byKey].filter(([, ids]) => ids.length > 1)).toEqual([
+    ['tab', ['into-rail', 'leave-rail', 'next-view']],
     [
       'enter',
-      ['into-map', 'leave-map', 'run-variant', 'show-job', 'fix-manifest', 'run-kernel', 'show-problem', 'run-problem'],
+      [
+        'leave-rail',
+        'into-map',
+        'leave-map',
+        'run-variant',
+        'show-job',
+        'fix-manifest',
+        'run-kernel',
+        'show-problem',
+        'run-problem',
+      ],
+    ],
+    [
+      'escape',
+      ['leave-rail', 'leave-map', 'clear-marks', 'leave-instructions', 'clear-search', 'leave-problem', 'clear-filter'],
     ],
     ['h', ['map-left', 'previous-view']],
     ['left', ['map-left', 'previous-view']],
     ['l', ['map-right', 'next-view']],
     ['right', ['map-right', 'next-view']],
-    ['escape', ['leave-map', 'clear-marks', 'leave-instructions', 'clear-search', 'leave-problem', 'clear-filter']],
     ['space', ['mark-job', 'page-down']],
     ['o', ['open-notes', 'next-finding']],
     ['/', ['search', 'filter-list']],

@@ -1,6 +1,6 @@
 /** Handlers that move the cursor of a view, or scroll a view without a cursor. */
 import type { MOVE_COMMANDS } from '../keymap/commands.ts';
-import { focusedPane } from '../screens/chrome/layout.ts';
+import { focusedPane, layoutOf } from '../screens/chrome/layout.ts';
 import { hitOf } from '../screens/hit.ts';
 import { runLogSize } from '../screens/run/run.ts';
 import { scrolledLog } from '../screens/run/log.ts';
@@ -8,26 +8,51 @@ import { screenOf } from '../screens/chrome/message.ts';
 import { scrollLimit } from '../screens/views.ts';
 import type { Size } from '../screens/pane/view.ts';
 import { insideOf } from '../present/cells/frame.ts';
-import { attachedJob, jobsOf } from '../state/selectors.ts';
+import { attachedJob, jobsOf, railJobAt } from '../state/selectors.ts';
 import type { Store } from '../session/store.ts';
 import { inMap } from '../keymap/view-commands.ts';
-import type { HandlersOf, KeyContext } from './handler.ts';
+import type { Handler, HandlersOf, KeyContext } from './handler.ts';
+import { openJob } from './job-keys.ts';
 import { moveInListing, moveInMap } from './view-keys.ts';
 import { openListing } from '../state/source-place.ts';
 import type { MouseEvent } from '../terminal/modes.ts';
 
 export const MOVE_HANDLERS: HandlersOf<typeof MOVE_COMMANDS> = {
-  up: ({ store }) => move(store, -1),
-  down: ({ store }) => move(store, 1),
-  'half-page-up': ({ store }) => move(store, -page(store) / 2),
-  'half-page-down': ({ store }) => move(store, page(store) / 2),
-  'page-up': ({ store }) => move(store, -page(store)),
-  'page-down': ({ store }) => move(store, page(store)),
+  up: moved(() => -1),
+  down: moved(() => 1),
+  'half-page-up': moved((rows) => -rows / 2),
+  'half-page-down': moved((rows) => rows / 2),
+  'page-up': moved((rows) => -rows),
+  'page-down': moved((rows) => rows),
   'detail-down': ({ store }) => store.dispatch({ type: 'detail', by: 1 }),
   'detail-up': ({ store }) => store.dispatch({ type: 'detail', by: -1 }),
-  first: ({ store }) => moveTo(store, 'first'),
-  last: ({ store }) => moveTo(store, 'last'),
+  first: toEnd('first'),
+  last: toEnd('last'),
 };
+
+/** Moves the cursor by a distance that depends on the rows of a page; in the rail, it shows another job. */
+function moved(by: (pageRows: number) => number): Handler {
+  return (context) => {
+    const { state } = context.store;
+    if (!state.ui.inRail) return move(context.store, by(page(context.store)));
+    const rail = layoutOf(screenOf(state))
+      .flat(2)
+      .find(({ id }) => id === 'jobs-rail');
+    showInRail(context, Math.trunc(by(rail === undefined ? 2 : insideOf(rail).height)));
+  };
+}
+
+function toEnd(end: 'first' | 'last'): Handler {
+  return (context) =>
+    context.store.state.ui.inRail
+      ? showInRail(context, end === 'first' ? -Infinity : Infinity)
+      : moveTo(context.store, end);
+}
+
+function showInRail(context: KeyContext, by: number): void {
+  const job = railJobAt(context.store.state, by);
+  if (job !== context.store.state.attached) openJob(context, job);
+}
 
 /** Moves the cursor of the focused view, or scrolls it. */
 export function move(store: Store, by: number): void {
@@ -80,6 +105,7 @@ export function pressMouse(event: MouseEvent, { store }: Pick<KeyContext, 'store
   if (event.kind === 'wheel') return move(store, event.by * WHEEL_LINES);
   const hit = hitOf({ state: store.state, log: store.log, search: store.search }, event);
   if (hit === undefined) return;
+  if (store.state.ui.inRail) store.dispatch({ type: 'rail', on: false });
   if (hit.job !== undefined && store.state.ui.jobList !== 'jobs') store.dispatch({ type: 'job-list', list: 'jobs' });
   if (hit.view !== store.state.ui.view) store.dispatch({ type: 'show', view: hit.view });
   if (hit.job !== undefined) {

@@ -4,7 +4,13 @@
  */
 import { next } from '../keymap/command.ts';
 import { openNotes } from './source-keys.ts';
-import type { LATENCY_COMMANDS, MAP_COMMANDS, SHOW_COMMANDS, VIEW_COMMANDS } from '../keymap/view-commands.ts';
+import type {
+  LATENCY_COMMANDS,
+  MAP_COMMANDS,
+  RAIL_COMMANDS,
+  SHOW_COMMANDS,
+  VIEW_COMMANDS,
+} from '../keymap/view-commands.ts';
 import type { Store } from '../session/store.ts';
 import { COMPARE_PAGES, DISTRIBUTIONS, LINE_SORTS, type ViewId } from '../state/app-state.ts';
 import { movedCursor, selectedMap, worstBlock, type MapCursor, nextHead } from '../state/error-map.ts';
@@ -47,6 +53,11 @@ export const SHOW_HANDLERS: HandlersOf<typeof SHOW_COMMANDS> = {
     void session.lists.ownKernels();
   },
   'show-host': show('host'),
+};
+
+export const RAIL_HANDLERS: HandlersOf<typeof RAIL_COMMANDS> = {
+  'into-rail': ({ store }) => store.dispatch({ type: 'rail', on: true }),
+  'leave-rail': ({ store }) => store.dispatch({ type: 'rail', on: false }),
 };
 
 export const VIEW_HANDLERS: HandlersOf<typeof VIEW_COMMANDS> = {

@@ -71,7 +71,7 @@ function bandRows(band: PaneBand, snapshot: Snapshot): Row[] {
 /** One view inside its border. */
 function paneRows(pane: PlacedPane, snapshot: Snapshot): Row[] {
   const { body, title, remark } = PANE_FUNCTIONS[pane.id](snapshot, insideOf(pane));
-  const focused = hasFocus(pane.id, snapshot.state.ui.view);
+  const focused = hasFocus(pane.id, snapshot.state.ui);
   return frame({ title, ...(remark !== undefined && { remark }), focused }, body, pane);
 }
 

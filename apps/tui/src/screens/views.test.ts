@@ -64,7 +64,7 @@ const SIZES = [60, 61, 70, 79, 80, 99, 100, 120, 137, 159, 160, 200, 260].flatMa
 );
 
 test('on a wide screen the chosen view has more room than on a screen of 120x40', () => {
-  const screen = { zoomed: false, hasFinding: false, hasNoSamples: false, hasListing: false };
+  const screen = { zoomed: false, inRail: false, hasFinding: false, hasNoSamples: false, hasListing: false };
   const roomOf = (view: ViewId, columns: number, rows: number, hasLatency: boolean): readonly [number, number] => {
     const { width, height } = focusedPane({ ...screen, view, columns, rows, hasLatency });
     return [width, height];
@@ -78,9 +78,9 @@ test('on a wide screen the chosen view has more room than on a screen of 120x40'
 });
 
 test('a job that takes no samples leaves the rows of the latency pane to the log', () => {
-  const screen = { columns: 120, rows: 40, view: 'run', zoomed: false, hasFinding: false, hasLatency: false } as const;
+  const screen = { columns: 120, rows: 40, view: 'run', zoomed: false, inRail: false } as const;
   const panes = (hasNoSamples: boolean) =>
-    layoutOf({ ...screen, hasListing: false, hasNoSamples })
+    layoutOf({ ...screen, hasFinding: false, hasLatency: false, hasListing: false, hasNoSamples })
       .flat(2)
       .map(({ id, height }) => [id, height]);
   const rows = (hasNoSamples: boolean): Record<string, number> => Object.fromEntries(panes(hasNoSamples)) as never;
@@ -99,6 +99,7 @@ test('panes exactly fill the screen at every size and for every view', () => {
         rows,
         view,
         zoomed: false,
+        inRail: false,
         hasFinding: rows % 2 === 0,
         hasLatency: columns % 2 === 0,
         hasNoSamples: columns % 3 === 0,
@@ -111,7 +112,8 @@ test('panes exactly fill the screen at every size and for every view', () => {
         expect(band.every((column) => column.every(({ width }) => width === column[0]?.width))).toBe(true);
         expect(band.reduce((sum, column) => sum + (column[0]?.width ?? 0), 0)).toBe(columns);
       }
-      expect(bands.flat(2).filter(({ id }) => hasFocus(id, view)).length, `${view} at ${columns}x${rows}`).toBe(1);
+      const focused = bands.flat(2).filter(({ id }) => hasFocus(id, { view, inRail: false }));
+      expect(focused.length, `${view} at ${columns}x${rows}`).toBe(1);
       expect(new Set(bands.flat(2).map(({ id }) => id)).size).toBe(bands.flat(2).length);
     }
   }

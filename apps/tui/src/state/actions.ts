@@ -76,6 +76,8 @@ export type Action =
   | { type: 'show'; view: ViewId }
   | { type: 'next-view'; step: 1 | -1 }
   | { type: 'zoom' }
+  // Gives the cursor to the rail of jobs, or back to the view.
+  | { type: 'rail'; on: boolean }
   // `limit`: the last position in a view that scrolls but has no cursor.
   | { type: 'move'; by: number; limit?: number | undefined }
   | { type: 'move-to'; end: 'first' | 'last'; limit?: number | undefined }

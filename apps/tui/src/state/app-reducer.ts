@@ -1,6 +1,6 @@
 /** Returns the state after an action. Pure; the store keeps the log lines. */
 import type { Action } from './actions.ts';
-import { VIEWS, type AppState, type FilteredList, type UiState, type WatchedFolder } from './app-state.ts';
+import { VIEWS, isSingle, type AppState, type FilteredList, type UiState, type WatchedFolder } from './app-state.ts';
 import { jobViewOf, type JobView } from './job-view.ts';
 import { reduceJob, withoutEventsBefore } from './job-reducer.ts';
 import { JobKind, JobState, Outcome, type Host, type Job, type JobEvent } from '@flashcore/shared/contract';
@@ -77,7 +77,7 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'listing':
       return { ...state, listings: { ...state.listings, [action.sha256]: action.listing } };
     case 'show-listing':
-      return withUi(state, { listing: action.listing, detail: 0 });
+      return withUi(state, { listing: action.listing, inRail: false, detail: 0 });
     case 'listed-place':
       return withUi(state, { listedPlace: action.place, detail: 0 });
     case 'leaderboard':
@@ -186,6 +186,7 @@ export function reduce(state: AppState, action: Action): AppState {
       return clampSelections(withoutViewNotice(atShownCase(withUi(state, reduceUi(state, action)), caseShown(state))));
     case 'resize':
     case 'zoom':
+    case 'rail':
     case 'move':
     case 'move-to':
     case 'detail':
@@ -438,7 +439,7 @@ function attach(state: AppState, { job, isVersion = false }: Extract<Action, { t
 
 type UiAction = Extract<
   Action,
-  { type: 'resize' | 'show' | 'next-view' | 'zoom' | 'move' | 'move-to' | 'detail' | 'toggle' | 'overlay' }
+  { type: 'resize' | 'show' | 'next-view' | 'zoom' | 'rail' | 'move' | 'move-to' | 'detail' | 'toggle' | 'overlay' }
 >;
 
 function reduceUi(state: AppState, action: UiAction): Partial<UiState> {
@@ -447,18 +448,23 @@ function reduceUi(state: AppState, action: UiAction): Partial<UiState> {
     case 'resize': {
       // Lines wrap at another width, so the row to which view 4 was scrolled has another content.
       const profile = action.columns === ui.columns ? ui.selected.profile : 0;
-      return { columns: action.columns, rows: action.rows, selected: { ...ui.selected, profile } };
+      const { columns, rows } = action;
+      const inRail = ui.inRail && !isSingle({ ...ui, columns, rows });
+      return { columns, rows, inRail, selected: { ...ui.selected, profile } };
     }
     case 'show':
-      return { view: action.view, detail: 0, mapCursor: undefined };
+      return { view: action.view, inRail: false, detail: 0, mapCursor: undefined };
     case 'next-view':
       return {
         view: VIEWS[(VIEWS.indexOf(ui.view) + action.step + VIEWS.length) % VIEWS.length] ?? 'run',
+        inRail: false,
         detail: 0,
         mapCursor: undefined,
       };
     case 'zoom':
-      return { zoomed: !ui.zoomed };
+      return { zoomed: !ui.zoomed, inRail: false };
+    case 'rail':
+      return { inRail: action.on };
     case 'move':
       return moveTo(ui, Math.max(0, ui.selected[ui.view] + action.by), action.limit);
     case 'move-to':

@@ -201,6 +201,8 @@ export interface UiState {
   readonly view: ViewId;
   /** True to show only the current view, in full size. */
   readonly zoomed: boolean;
+  /** True if the rail of jobs has the cursor instead of the view. */
+  readonly inRail: boolean;
   readonly selected: Readonly<Record<ViewId, number>>;
   /**
    * Places of the cursors in the version before of a watched kernel. A cursor returns to its place once the new version
@@ -334,6 +336,10 @@ export interface AppState {
   readonly ui: UiState;
 }
 
+/** True if the screen shows one view and no rail. */
+export const isSingle = ({ columns, rows, zoomed }: Pick<UiState, 'columns' | 'rows' | 'zoomed'>): boolean =>
+  zoomed || columns < 100 || rows < 30;
+
 interface StartState {
   readonly runner: AppState['runner'];
   readonly columns: number;
@@ -367,6 +373,7 @@ export function initialState({ runner, columns, rows, now, customKeys = {} }: St
     ui: {
       view: 'run',
       zoomed: false,
+      inRail: false,
       jobList: 'jobs',
       kernelList: 'kernels',
       faulty: false,

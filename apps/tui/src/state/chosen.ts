@@ -6,9 +6,11 @@ import type { JobView } from './job-view.ts';
 import { kernelKey, type ListedKernel } from './listed-kernel.ts';
 import { attachedJob, jobsOf, leaderboardOf, raceOfAttached, selectedJobName, selectedKernel } from './selectors.ts';
 
-export const inJobs = ({ ui }: AppState): boolean => ui.view === 'jobs';
-/** Whether view 7 lists kernels. */
-export const inKernels = ({ ui }: AppState): boolean => ui.view === 'kernels' && ui.kernelList === 'kernels';
+/** Whether keys act on the row under the cursor of view 6; if the rail has the cursor, they act on the job shown. */
+export const inJobs = ({ ui }: AppState): boolean => ui.view === 'jobs' && !ui.inRail;
+/** Whether keys act on the kernel under the cursor of view 7. */
+export const inKernels = ({ ui }: AppState): boolean =>
+  ui.view === 'kernels' && ui.kernelList === 'kernels' && !ui.inRail;
 
 /** Name of the job that keys act on: in view 6 the one under the cursor, in the other views the one on the screen. */
 const nameInHand = (state: AppState): string | undefined => (inJobs(state) ? selectedJobName(state) : state.attached);

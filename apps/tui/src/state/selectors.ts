@@ -243,6 +243,13 @@ export function neighborJob(state: Pick<AppState, 'jobs' | 'attached'>, by: 1 | 
   return shown < 0 && by < 0 ? undefined : jobs[shown + by]?.name;
 }
 
+/** The name of the job that the rail lists `by` rows below the shown job; its first or last job if there are fewer. */
+export function railJobAt(state: Pick<AppState, 'jobs' | 'attached'>, by: number): string | undefined {
+  const jobs = railJobsOf(state);
+  const shown = jobs.findIndex(({ name }) => name === state.attached);
+  return jobs[Math.max(0, Math.min(shown + by, jobs.length - 1))]?.name;
+}
+
 function withoutSuperseded(ordered: readonly Job[], jobs: readonly Job[]): readonly Job[] {
   const superseded = supersededIn(jobs);
   return superseded.size === 0 ? ordered : ordered.filter(({ name }) => !superseded.has(name));

@@ -39,7 +39,7 @@ export interface SourceTarget {
 
 /** The source to open: that of the kernel under the cursor of view 7, or else of the job that keys act on. */
 export function sourceTarget(state: AppState): SourceTarget | undefined {
-  if (state.ui.view === 'kernels') {
+  if (state.ui.view === 'kernels' && !state.ui.inRail) {
     const kernel = selectedKernel(state);
     if (kernel === undefined) return undefined;
     const { kernelId, folder, isExample = false, manifestError = '' } = kernel;

@@ -55,6 +55,7 @@ export const VIEW_SCENES: Record<string, Scene> = {
   run: { keys: '1', events: sampleEvents },
   'run-benchmarking': { keys: '1', events: DASHBOARD_MOMENTS.benchmarking },
   'run-finding': { keys: '1', events: DASHBOARD_MOMENTS.finding },
+  rail: { keys: '1\t', events: sampleEvents },
   correct: { keys: '2', events: sampleEvents },
   'correct-map': { keys: '2\rkh', events: sampleEvents },
   'correct-axes': { keys: '2jj', events: decodeEvents },

@@ -5,7 +5,7 @@ import { progressBar } from '../../present/cells/bars.ts';
 import { formatElapsed, formatSeconds } from '../../present/numbers.ts';
 import { fitRow, rowWidth, run, type Row } from '../../present/cells/row.ts';
 import { fitParts, type Part } from '../../present/cells/table.ts';
-import { VIEWS, VIEW_TITLES, type AppState } from '../../state/app-state.ts';
+import { VIEWS, VIEW_TITLES, isSingle, type AppState } from '../../state/app-state.ts';
 import { isBeingRead, type JobView, type PhaseView } from '../../state/job-view.ts';
 import {
   attachedJob,
@@ -21,7 +21,6 @@ import {
 } from '../../state/selectors.ts';
 import { gateTally } from '../../state/gate-board.ts';
 import { isSourceChanged, SOURCE_CHANGED } from '../../state/chosen.ts';
-import { isSingle } from './layout.ts';
 import { liveBenchmark, samplesText } from '../dashboard/latency-live.ts';
 import { tallyRuns } from '../dashboard/gates-rail.ts';
 import { MODE_WORDS, PHASE_WORDS, jobMark, jobTitle } from '../../present/words.ts';

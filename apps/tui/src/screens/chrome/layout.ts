@@ -2,7 +2,7 @@
  * The arrangement of the panes. On 80 columns there is one view. From 100 columns on there is also a fixed rail with
  * jobs, gates and build, and from 160 columns on more views. View 1 is a dashboard of several panes.
  */
-import type { UiState, ViewId } from '../../state/app-state.ts';
+import { isSingle, type UiState, type ViewId } from '../../state/app-state.ts';
 
 /** Panes that belong to a view but are not views themselves. */
 type LivePane = 'log' | 'jobs-rail' | 'gates-rail' | 'build-rail' | 'correct-live' | 'latency-live' | 'finding';
@@ -24,7 +24,7 @@ export const MIN_ROWS = 16;
 // Header, tabs, message, key hints.
 export const CHROME_ROWS = 4;
 
-export type LaidOut = Pick<UiState, 'columns' | 'rows' | 'view' | 'zoomed'> & {
+export type LaidOut = Pick<UiState, 'columns' | 'rows' | 'view' | 'zoomed' | 'inRail'> & {
   /** True if the kernel has a finding, which is shown instead of its latency. */
   readonly hasFinding: boolean;
   /** True if there is a latency to show. */
@@ -37,10 +37,6 @@ export type LaidOut = Pick<UiState, 'columns' | 'rows' | 'view' | 'zoomed'> & {
 
 export const isTooSmall = ({ columns, rows }: Pick<UiState, 'columns' | 'rows'>): boolean =>
   columns < MIN_COLUMNS || rows < MIN_ROWS;
-
-/** True if the screen shows one view and no rail. */
-export const isSingle = ({ columns, rows, zoomed }: Pick<UiState, 'columns' | 'rows' | 'zoomed'>): boolean =>
-  zoomed || columns < 100 || rows < 30;
 
 /** Bands of columns of panes, top to bottom. Together they exactly fill the screen below the tabs. */
 export function layoutOf(screen: LaidOut): PaneBand[] {
@@ -164,14 +160,16 @@ const VIEW_OF: Record<LivePane, ViewId> = {
 export const viewOf = (id: PaneId): ViewId => (id in VIEW_OF ? VIEW_OF[id as LivePane] : (id as ViewId));
 
 /** True if keys go to the pane. In view 1 keys go to the log. */
-export const hasFocus = (id: PaneId, view: ViewId): boolean =>
-  view === 'run' ? id === 'run' || id === 'log' : id === view;
+export const hasFocus = (id: PaneId, { view, inRail }: Pick<UiState, 'view' | 'inRail'>): boolean =>
+  inRail ? id === 'jobs-rail' : isOfView(id, view);
 
-/** The pane that receives keys. */
+const isOfView = (id: PaneId, view: ViewId): boolean => (view === 'run' ? id === 'run' || id === 'log' : id === view);
+
+/** The pane of the view, which receives keys unless the rail has the cursor. */
 export function focusedPane(screen: LaidOut): PlacedPane {
   const panes = layoutOf(screen).flat(2);
   return (
-    panes.find(({ id }) => hasFocus(id, screen.view)) ?? {
+    panes.find(({ id }) => isOfView(id, screen.view)) ?? {
       id: screen.view,
       width: screen.columns,
       height: screen.rows - CHROME_ROWS,

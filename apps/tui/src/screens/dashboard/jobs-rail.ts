@@ -4,7 +4,7 @@ import { JobState, Outcome, type Job } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { showsJob } from '../../keymap/view-commands.ts';
 import { cellWidth, cutCells, padCells } from '../../present/cells/cell-text.ts';
-import { fitRow, run, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
+import { fitRow, run, selectRow, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
 import { counted, formatElapsed } from '../../present/numbers.ts';
 import { PHASE_WORDS, jobMark, outcomeWord, shortName } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
@@ -22,7 +22,9 @@ export const jobsRail: View = ({ state }, { width, height }) => {
   if (jobs.length === 0) return { title: 'Jobs', body: wrapRows(noJobText(state), width, { role: 'dim' }) };
   return {
     title: 'Jobs',
-    remark: `${stepKeys(state)}6: ${counted(jobs.length, 'job')}`,
+    remark: state.ui.inRail
+      ? `j k step, Tab: back, ${counted(jobs.length, 'job')}`
+      : `${stepKeys(state)}6: ${counted(jobs.length, 'job')}`,
     body: railJobs(jobs, state.attached, height).map((each) => jobRow(state, each, width)),
   };
 };
@@ -88,7 +90,7 @@ function jobRow(state: AppState, { job, gap }: RailJob, width: number): Row {
     run(label, isShown ? 'title' : 'text'),
     run(` ${tail}`, 'dim'),
   ];
-  return fitRow(row, width);
+  return isShown && state.ui.inRail ? selectRow(row, width) : fitRow(row, width);
 }
 
 /** The end of the row: "bench 58 s", "1 ahead" or "failed 12 s". */

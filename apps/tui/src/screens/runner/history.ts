@@ -16,7 +16,7 @@ import { firstRows, run, textRow, wrapRows, BLANK_ROW, type Row, type Run } from
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
-import { championLegend, championMark, sourceLegend, sourceMark } from '../../state/chosen.ts';
+import { championLegend, championMark, inJobs, sourceLegend, sourceMark } from '../../state/chosen.ts';
 import { noteText } from '../../state/decision.ts';
 import { listTitle } from '../../state/listed-kernel.ts';
 import { isUnseen, unseenLegend } from '../../state/since-left.ts';
@@ -220,7 +220,7 @@ function withPreview(
     width: size.width,
     height: size.height - preview.length,
     selected,
-    focused: state.ui.view === 'jobs',
+    focused: inJobs(state),
   });
   const blank = Array.from({ length: size.height - rows.length - preview.length }, () => BLANK_ROW);
   return [...rows, ...blank, ...preview];

@@ -6,7 +6,7 @@ import { formatAge } from '../../present/numbers.ts';
 import { BLANK_ROW, firstRows, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
-import { championLegend, championMark, markedJobs, sourceLegend, sourceMark } from '../../state/chosen.ts';
+import { championLegend, championMark, inJobs, markedJobs, sourceLegend, sourceMark } from '../../state/chosen.ts';
 import { listTitle } from '../../state/listed-kernel.ts';
 import { isUnseen, unseenLegend } from '../../state/since-left.ts';
 import { hiddenText, jobsOf } from '../../state/selectors.ts';
@@ -60,7 +60,7 @@ function jobs(state: AppState, size: Size): PaneContent {
     width: size.width,
     height: size.height - below.length,
     selected,
-    focused: state.ui.view === 'jobs',
+    focused: inJobs(state),
   });
   const blank = Array.from({ length: size.height - rows.length - below.length }, () => BLANK_ROW);
   const remark = [

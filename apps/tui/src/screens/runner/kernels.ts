@@ -167,7 +167,7 @@ export const kernelsView: View = ({ state }, { width, height }) => {
   const page = ui.view === 'kernels' ? ui.detail : 0;
   const common = commonShape(listed.map(({ last: experiment }) => experiment));
   const table = (size: Size): Row[] =>
-    list(columns(state.now, common), listed, { ...size, selected, focused: ui.view === 'kernels' });
+    list(columns(state.now, common), listed, { ...size, selected, focused: ui.view === 'kernels' && !ui.inRail });
   const title = common === undefined ? name : `${name}  p50 at ${common}`;
   const remark = `${positionRemark(selected, kernels.length, 'kernel')}${ui.kernelSort === 'ladder' ? '' : ` by ${ui.kernelSort}`}${ui.filters.kernels === '' ? '' : `, only "${ui.filters.kernels}"`}, Enter ${chosen?.manifestError === undefined ? 'opens the form' : 'edits kernel.yaml'}${ui.faulty ? '' : ', F adds faulty ones'}`;
   if (width >= SIDE_BY_SIDE) {

@@ -25,6 +25,7 @@ import {
   shapeOrSet,
 } from '../../present/sections/leaderboard.ts';
 import { MODE_WORDS, dtypeWord, shortName } from '../../present/words.ts';
+import { inJobs } from '../../state/chosen.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { leaderboardOf } from '../../state/selectors.ts';
 import { halfWidthText } from '../dashboard/latency-live.ts';
@@ -174,7 +175,7 @@ export function leaderboardPane(state: AppState, size: Size): PaneContent {
     width: size.width,
     height: Math.max(0, size.height - remarks.length - detail.length),
     selected,
-    focused: state.ui.view === 'jobs',
+    focused: inJobs(state),
   });
   const blank = Array.from({ length: size.height - rows.length - remarks.length - detail.length }, () => BLANK_ROW);
   return {

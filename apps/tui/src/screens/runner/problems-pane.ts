@@ -66,7 +66,7 @@ export function problemsPane(state: AppState, { width, height }: Size): PaneCont
       body: definition({ width, height }),
     };
   const remark = `${position}${ui.filters.problems === '' ? '' : `, only "${ui.filters.problems}"`}${notListedText(state)}, Enter opens it`;
-  const look = { selected, focused: ui.view === 'kernels' };
+  const look = { selected, focused: ui.view === 'kernels' && !ui.inRail };
   if (width >= SIDE_BY_SIDE) {
     const leftWidth = Math.floor(width * 0.55);
     return {
