@@ -1,8 +1,17 @@
 import { fileURLToPath } from 'node:url';
-import { KernelReferenceSchema } from '@flashcore/shared/contract';
+import {
+  JobKind,
+  JobSchema,
+  JobState,
+  KernelReferenceSchema,
+  ListJobsResponseSchema,
+} from '@flashcore/shared/contract';
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { championById, plannedRequest } from './start-job.ts';
+import { fakeRunner } from '../testing/fake-runner.ts';
+import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';
+import { CommandContext } from './context.ts';
+import { championById, plannedRequest, startJob } from './start-job.ts';
 import { UsageError } from '../exit-code.ts';
 
 const BUILD_ID = '4b'.repeat(32);
@@ -27,4 +36,26 @@ test('--request-id names the request, --restart-interrupted repeats it, and with
   expect(optionsOf({ requestId, restartInterrupted: true })).toMatchObject({ requestId, restartInterrupted: true });
   expect(optionsOf({ requestId }).restartInterrupted).toBe(false);
   expect(optionsOf({}).requestId).not.toBe(optionsOf({}).requestId);
+});
+
+test('a command that starts a job first stops a fallback of its kernel, and says so', async () => {
+  const running = create(JobSchema, {
+    ...{ name: SAMPLE_JOB, kernelId: 'flashcore_v6', label: 'flashcore_v6', kind: JobKind.EXPERIMENT },
+    ...{ state: JobState.RUNNING, lastSequence: BigInt(sampleEvents().length - 1) },
+  });
+  const runner = Object.assign(fakeRunner(), {
+    listJobs: () => Promise.resolve(create(ListJobsResponseSchema, { jobs: [running] })),
+  });
+  let stderr = '';
+  const context = new CommandContext(
+    { stdin: {}, stdout: { write: () => true }, stderr: { write: (text) => void (stderr += text) }, environment: {} },
+    { color: 'never' },
+  );
+  context.withStartedRunner = (body) => body({ client: runner } as never);
+  await startJob('verify', 'flashcore_v6', { color: 'never', detach: true }, context);
+  expect([runner.cancelled, runner.started, stderr]).toEqual([
+    [SAMPLE_JOB],
+    ['flashcore_v6'],
+    expect.stringMatching(/^Stopped the fallback of flashcore_v6 \(\w{8}\), whose verdict stands/),
+  ]);
 });

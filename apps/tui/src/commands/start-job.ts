@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
+import type { RunnerClient } from '@flashcore/shared/client';
 import {
   KernelVariantSchema,
   type BenchmarkSettings,
@@ -21,6 +22,8 @@ import {
 } from './options.ts';
 import { OwnKernels } from '../settings/own-kernels.ts';
 import { type StartRequest, jobRequest, type JobAction } from '../session/runner-port.ts';
+import { stopFallbacksOf } from '../session/stop-fallback.ts';
+import { namedJob } from '../present/words.ts';
 import type { CommandContext } from './context.ts';
 import { detachFromJob, followJob, type OpenEvents } from './follow-job.ts';
 import { requireOutputs, readNamed } from '../named-files.ts';
@@ -52,6 +55,7 @@ export async function startJob(
   for (const text of [kernel, champion].flatMap((each) => (each && otherName(each)) || [])) context.note(text);
   return context.withStartedRunner(async (connection) => {
     const { client } = connection;
+    if (kernel.kind !== 'build') await stopFallback(kernel.id, client, context);
     const { method, request } = requestFor(
       await kernelReference(kernel, client),
       champion && (await kernelReference(champion, client)),
@@ -61,6 +65,12 @@ export async function startJob(
       ? detachFromJob(open, connection, context)
       : followJob(open, connection, context, { ...options, ended: rbk?.write });
   });
+}
+
+/** Stops fallbacks of the kernel that decide nothing, as fa-tui does before it runs a kernel, and says so. */
+async function stopFallback(kernelId: string, client: RunnerClient, context: CommandContext): Promise<void> {
+  for (const job of await stopFallbacksOf(kernelId, client))
+    context.note(`Stopped the fallback of ${namedJob(job)}, whose verdict stands: the device is free for this job`);
 }
 
 /** Moves a user's kernel folder to the top of the folders in view 7. */

@@ -733,8 +733,8 @@ test('no two commands share a key in a state where both apply', () => {
   const byKey = new Map<string, string[]>();
   for (const { id, keys } of COMMANDS) for (const key of keys) byKey.set(key, [...(byKey.get(key) ?? []), id]);
   // Enter and / have a different command in each view, and the error map uses the arrows itself; the `when` of each
-  // command excludes the others. Space marks a job that has not ended, and pages in all other places. Tab goes to the rail
-  // where there is one.
+  // command excludes the others. Space marks a job that has not ended, and pages in all other places. Tab goes to
+  // the rail where there is one.
   expect([...byKey].filter(([, ids]) => ids.length > 1)).toEqual([
     ['tab', ['into-rail', 'leave-rail', 'next-view']],
     [
