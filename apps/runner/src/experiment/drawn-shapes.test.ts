@@ -37,8 +37,11 @@ function kernelOf(id: string) {
 }
 
 /** Runs an experiment on one small case, on which every cheat is correct. */
-async function experiment(kernelId: string, shape = '1x1x64x64'): Promise<{ outcome: string; result: JobResult }> {
-  const { outcome } = await fixture.run('runExperiment', {
+async function experiment(
+  kernelId: string,
+  shape = '1x1x64x64',
+): Promise<{ outcome: string; result: JobResult; probeCounts: number[] }> {
+  const { outcome, events } = await fixture.run('runExperiment', {
     kernel: kernelOf(kernelId),
     noFallback: true,
     verify: { shapes: [parseShape(shape)], seedCount: 1 },
@@ -47,7 +50,8 @@ async function experiment(kernelId: string, shape = '1x1x64x64'): Promise<{ outc
       protocol: { minSamples: 3, maxSamples: 3, maxSeconds: 0.1 },
     },
   });
-  return { outcome: Outcome[outcome.outcome], result: outcome.result };
+  const probeCounts = events.flatMap((event) => (event.case === 'verifyProgress' ? event.value.probeCount : []));
+  return { outcome: Outcome[outcome.outcome], result: outcome.result, probeCounts };
 }
 
 test('trials detect a kernel whose timed launches are right only on inputs from N(0, 1)', LIMITS, async () => {
@@ -94,7 +98,7 @@ test.each(Object.keys(OF_A_RANGE))('%s fails on inputs that reach the ends of a 
 });
 
 test('the probes of the timed shape detect a kernel that is wrong only on that shape', LIMITS, async () => {
-  const { outcome, result } = await experiment('values_of_timed_shapes', '1x1x128x64');
+  const { outcome, result, probeCounts } = await experiment('values_of_timed_shapes', '1x1x128x64');
   const [{ verify, findings }] = result.variants as [(typeof result.variants)[number]];
   expect(outcome).toMatch(/WRONG_RESULT|NAN_OUTPUT/);
   expect(verify!.cases.map(({ verdict }) => verdict)).toEqual([Verdict.PASS]);
@@ -102,6 +106,9 @@ test('the probes of the timed shape detect a kernel that is wrong only on that s
     verify!.probes.filter(({ verdict }) => verdict === Verdict.FAIL).map(({ shape }) => formatShape(shape!)),
   ).toEqual(['1x1x128x64']);
   expect(findings[0]!.message).toMatch(/^1x1x128x64 on .*max_last/);
+  // Drawn shapes are skipped after a finding, and no longer counted as to come.
+  const { length } = verify!.probes;
+  expect([probeCounts[0]! > length, probeCounts.at(-1)]).toEqual([true, length]);
 });
 
 /** The smallest wrong shape that the search can find for each cheat, and a shape on which the cheat is correct. */

@@ -24,10 +24,10 @@ interface CaseOptions {
   explain: boolean;
 }
 
-/** How many probes and drawn shapes of a verification have ended, and how many there are. */
+/** How many probes and drawn shapes of a verification have ended, and how many will run. */
 export interface ProbeProgress {
   done: number;
-  readonly count: number;
+  count: number;
 }
 
 export async function runCase(services: VariantServices, options: CaseOptions): Promise<CaseRun> {
@@ -142,7 +142,10 @@ interface RunningProbe {
   progress: ProbeProgress;
 }
 
-/** Runs probes until one does not finish. */
+/**
+ * Runs probes until one does not finish. Drawn shapes no longer count once there is a finding, because they are then
+ * skipped.
+ */
 export async function runProbes(
   services: VariantServices,
   { spec, image, probes, progress }: ProbeOptions,
@@ -152,7 +155,9 @@ export async function runProbes(
     if (runs.some(({ ends }) => ends)) break;
     emitProbe(services, { spec, shape, progress });
     progress.done += 1;
-    runs.push(await runOnce(services, { spec, image, shape, inputs, checkDeterminism: true, explain: true }));
+    const run = await runOnce(services, { spec, image, shape, inputs, checkDeterminism: true, explain: true });
+    runs.push(run);
+    if (run.findings.length > 0) progress.count = probes.length;
   }
   return runs;
 }

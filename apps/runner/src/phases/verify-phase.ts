@@ -110,6 +110,7 @@ export async function runVerify(services: VariantServices, options: VerifyOption
         : notRun(shape, skipped);
     if (run.result.verdict === Verdict.FAIL) unexplained += 1;
     soFar.addCase(run, shape);
+    if (soFar.findings.length > 0) progress.count = probes.length;
     job.emit({ case: 'caseResult', value: run.result });
     options.onCase?.(soFar.result());
   }

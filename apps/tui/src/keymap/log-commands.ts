@@ -7,7 +7,11 @@ import { openListing } from '../state/source-place.ts';
 
 const hasLog = (state: AppState): boolean => state.attached !== undefined && filteredList(state) === undefined;
 const hasQuery = (state: AppState): boolean => hasLog(state) && state.ui.log.query !== '';
-const NO_SEARCH = 'Nothing is being searched for: / searches the log';
+/** Also for those who look for the key that makes a new kernel. */
+const noSearch = ({ ui }: AppState): string =>
+  ui.view === 'kernels'
+    ? 'N, as a capital letter, makes a kernel of yours from the selected one; / filters the list'
+    : 'Nothing is being searched for: / searches the log. For a new kernel: 7, then N';
 const NOT_HERE = '1 shows the log; this key works there';
 /** Next to a list there may be a job's log, in which these keys do not move. */
 const noLog = ({ attached }: AppState): string =>
@@ -24,7 +28,7 @@ export const LOG_COMMANDS = [
     when: hasLog,
     whyNot: noLog,
   },
-  { id: 'next-match', keys: ['n'], group: 'log', help: 'Next match', hint: 'next', when: hasQuery, whyNot: NO_SEARCH },
+  { id: 'next-match', keys: ['n'], group: 'log', help: 'Next match', hint: 'next', when: hasQuery, whyNot: noSearch },
   {
     id: 'previous-match',
     keys: ['N'],
@@ -32,7 +36,7 @@ export const LOG_COMMANDS = [
     help: 'Previous match',
     hint: 'previous',
     when: hasQuery,
-    whyNot: NO_SEARCH,
+    whyNot: noSearch,
   },
   {
     id: 'filter',
@@ -41,7 +45,7 @@ export const LOG_COMMANDS = [
     help: 'Show only lines that match, and back',
     hint: 'filter',
     when: hasQuery,
-    whyNot: NO_SEARCH,
+    whyNot: noSearch,
   },
   {
     id: 'clear-search',

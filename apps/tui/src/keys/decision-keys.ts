@@ -1,6 +1,6 @@
 /** Keys that decide about a result: opening the dialog, and the keys within it. */
 import { entryOf } from '@flashcore/shared/text';
-import type { Overlay } from '../state/app-state.ts';
+import type { AppState, Overlay } from '../state/app-state.ts';
 import { namedJob } from '../present/words.ts';
 import { CHOICES, refusalOf, type Choice } from '../state/decision.ts';
 import { chosenJob } from '../state/chosen.ts';
@@ -26,7 +26,8 @@ export async function openDecision({ store, session }: KeyContext, choice: Choic
     store.dispatch({ type: 'overlay', overlay: { kind: 'decide', job, choice, note: '', top: 0 } });
   else {
     const text = `Cannot ${choice} ${namedJob(view)}: ${refusal}`;
-    store.dispatch({ type: 'notice', text, tone: 'warn', about: 'view' });
+    const until = (state: AppState): boolean => refusalOf(state, entryOf(state.views, job) ?? view, choice) !== refusal;
+    store.dispatch({ type: 'notice', text, tone: 'warn', about: 'view', until });
   }
 }
 

@@ -48,10 +48,10 @@ test('Escape and Enter that arrive in one chunk close the dialog and decide noth
 test('an acceptable result is announced; the key a shows the comparison, Enter accepts with a note, u undoes it', async () => {
   const [first] = await show('faster');
   await terminal.press('1');
-  expect(await terminal.screen()).toMatch(/→ a accepts it, and it replaces +│[^\n]*\n│ +the champion/);
+  expect(await terminal.screen()).toMatch(/→ a accepts it, replacing +│[^\n]*\n│ +flashcore_v10 SMS=132 PERSIST=0 +│/);
   await terminal.press('5');
   expect(await terminal.screen()).toMatch(
-    /plan merge +│\n[^\n]*May be merged[^]*→ a accepts it, and it replaces the champion flashcore_v10/,
+    /plan merge +│\n[^\n]*May be merged[^]*→ a accepts it, replacing flashcore_v10/,
   );
 
   await terminal.press('a');
@@ -113,7 +113,7 @@ test('a result that lacked only notes is accepted with NOTES.md as it is now, wi
     /^cannot be accepted: NOTES.md says nothing yet/,
   );
   expect(standingOf({ ...wants, kernels: [kernel('wider tiles')] })?.text).toMatch(
-    /^→ a accepts it, and it replaces the champion flashcore_v10/,
+    /^→ a accepts it, replacing flashcore_v10/,
   );
   for (const event of withResult(decidedEvents('faster'), acceptability))
     store.dispatch({ type: 'job-event', event: { ...event, job: 'jobs/wants' } });

@@ -4,7 +4,7 @@ import path from 'node:path';
 import type { Key } from 'ink';
 import { errorText } from '@flashcore/shared/text';
 import type { Store } from '../session/store.ts';
-import type { Overlay } from '../state/app-state.ts';
+import type { AppState, Notice, Overlay } from '../state/app-state.ts';
 import {
   commandOf,
   commandsHere,
@@ -26,6 +26,7 @@ import type { KeyContext, Handler, HandlersOf } from './handler.ts';
 import { JOB_HANDLERS, MARK_HANDLERS } from './job-keys.ts';
 import { keyNames } from './key-name.ts';
 import { editedLine } from '../state/input-line.ts';
+import { inKernels } from '../state/chosen.ts';
 import { kernelKey } from '../state/listed-kernel.ts';
 import { WATCH_LABEL, selectedKernel } from '../state/selectors.ts';
 import { completeFolder, expandHome } from '../watch/complete-path.ts';
@@ -111,7 +112,7 @@ export function pressKey(key: string, context: KeyContext): void {
     context.store.dispatch({ type: 'key' });
     const command = commandOf(key, context.store.state);
     if (command !== undefined) HANDLERS[command.id](context);
-    else tellNothing(whyNothing(key, context.store.state), context);
+    else tellNothing(whyNothing(key, context.store.state), context, (state) => commandOf(key, state) !== undefined);
     return;
   }
   if (overlay.kind === 'help') return pressInHelp(key, overlay, context);
@@ -137,6 +138,7 @@ export function pastePlainText(text: string, context: KeyContext): void {
       type: 'notice',
       text: 'Ignored the pasted text: no prompt is open (/ searches, : finds a command, W watches a folder)',
       tone: 'warn',
+      until: ({ ui }) => ui.overlay !== undefined,
     });
   const line = text
     .slice(0, MOST_PASTED_CHARACTERS)
@@ -193,11 +195,12 @@ function runFound(command: Command | undefined, context: KeyContext): void {
   if (command === undefined) return;
   close(context);
   if (isUsable(command, context.store.state)) return HANDLERS[command.id](context);
-  tellNothing(doesNothing(command, context.store.state), context);
+  tellNothing(doesNothing(command, context.store.state), context, (state) => isUsable(command, state));
 }
 
-function tellNothing(text: string | undefined, { store }: KeyContext): void {
-  if (text !== undefined) store.dispatch({ type: 'notice', text, tone: 'warn', about: 'view' });
+/** Says why a key does nothing, until it would do something. */
+function tellNothing(text: string | undefined, { store }: KeyContext, until?: Notice['until']): void {
+  if (text !== undefined) store.dispatch({ type: 'notice', text, tone: 'warn', about: 'view', until });
 }
 
 /**
@@ -264,13 +267,17 @@ async function makeKernel({ kind, text, from }: OverlayOf<'new-kernel'>, context
     if (store.state.ui.kernelList !== 'kernels') store.dispatch({ type: 'kernel-list', list: 'kernels' });
     store.dispatch({ type: 'kernel-chosen', key: folder });
     const made = `${folder} is your copy of ${path.basename(from)}`;
-    const chosen = selectedKernel(store.state);
-    // The keys act on the row under the cursor, so they are offered only if that is the copy.
-    const next =
-      chosen && kernelKey(chosen) === folder
-        ? 'e edits it, Enter runs it, W runs every save'
-        : `7 does not list it yet, fa-tui run ${folder} runs it`;
-    store.dispatch({ type: 'notice', text: `${made}: ${next}`, tone: 'info' });
+    const isChosen = (state: AppState): boolean => {
+      const kernel = inKernels(state) ? selectedKernel(state) : undefined;
+      return kernel !== undefined && kernelKey(kernel) === folder;
+    };
+    // The keys act on the row under the cursor, so they are offered only while that is the copy.
+    const wasChosen = isChosen(store.state);
+    const next = wasChosen
+      ? 'e edits it, Enter runs it, W runs every save'
+      : `7 does not list it yet, fa-tui run ${folder} runs it`;
+    const until = (state: AppState): boolean => isChosen(state) !== wasChosen;
+    store.dispatch({ type: 'notice', text: `${made}: ${next}`, tone: 'info', until });
   } catch (error) {
     const problem = errorText(error);
     if (isOpen()) store.dispatch({ type: 'overlay', overlay: { kind, text, from, problem } });
@@ -322,8 +329,7 @@ function finishSearch(query: string, store: KeyContext['store']): void {
   store.dispatch({ type: 'search', query });
   if (query === '') return;
   const last = store.search?.neighbor(store.log.end, -1);
-  if (last === undefined)
-    store.dispatch({ type: 'notice', text: `No line of the log matches "${query}"`, tone: 'warn' });
+  if (last === undefined) tellNoMatch(store, `No line of the log matches "${query}"`);
   else showLine(store, last);
 }
 
@@ -344,9 +350,15 @@ const close = ({ store }: KeyContext): void => store.dispatch({ type: 'overlay',
 function showMatch(store: Store, direction: 1 | -1): void {
   const { log } = store.state.ui;
   const line = store.search?.neighbor(log.follow ? store.log.end : log.top, direction);
-  if (line === undefined)
-    return store.dispatch({ type: 'notice', text: `No line of the log has "${log.query}"`, tone: 'warn' });
+  if (line === undefined) return tellNoMatch(store, `No line of the log has "${log.query}"`);
   showLine(store, line);
+}
+
+/** Says that a search finds nothing, until another text is searched for. */
+function tellNoMatch(store: Store, text: string): void {
+  const { query } = store.state.ui.log;
+  const until = ({ ui }: AppState): boolean => ui.log.query !== query;
+  store.dispatch({ type: 'notice', text, tone: 'warn', about: 'view', until });
 }
 
 /** Shows the next error after the visible lines, wrapping around to the first. */
@@ -357,7 +369,7 @@ function showError(store: Store): void {
   const from = follow ? log.start : top + 1;
   for (let line = from; line < log.end; line++) if (isError(line)) return showLine(store, line);
   for (let line = log.start; line < from; line++) if (isError(line)) return showLine(store, line);
-  store.dispatch({ type: 'notice', text: 'The log has no error', tone: 'info' });
+  store.dispatch({ type: 'notice', text: 'The log has no error', tone: 'info', about: 'view' });
 }
 
 const showLine = (store: Store, top: number): void =>

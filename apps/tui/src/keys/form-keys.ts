@@ -153,7 +153,9 @@ export function pressInForm(
 function tellChoices({ fields, selected }: RunForm, { store }: KeyContext): void {
   const { label = '', choices = [] } = fields[selected] ?? {};
   const text = choices.length > 1 ? `${label} takes only its choices: ← → change it` : `${label} has only one choice`;
-  store.dispatch({ type: 'notice', text, tone: 'warn' });
+  const until = ({ ui: { overlay } }: AppState): boolean =>
+    overlay?.kind !== 'form' || overlay.form.selected !== selected || overlay.form.fields[selected]?.label !== label;
+  store.dispatch({ type: 'notice', text, tone: 'warn', until });
 }
 
 const LEAVES_FIELD = new Set(['enter', 'tab', 'shift+tab', 'up', 'down']);
@@ -168,6 +170,8 @@ async function openFolder(key: string, form: RunForm, context: KeyContext): Prom
       type: 'notice',
       text: kernel?.manifestError ?? 'A replay cannot run a folder',
       tone: 'warn',
+      // Another folder is typed, or the form is closed.
+      until: ({ ui: { overlay } }) => overlay?.kind !== 'form' || typedPath(overlay.form) !== typedPath(form),
     });
   const withFolder = formForKernel(form, kernel, context);
   openForm(context, withFolder.form, withFolder.defaults);

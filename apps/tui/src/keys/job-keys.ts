@@ -1,5 +1,5 @@
 /** Starting, showing, cancelling and comparing jobs. */
-import type { Job, LeaderboardPlace } from '@flashcore/shared/contract';
+import { JobState, type Job, type LeaderboardPlace } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { counted, entryOf } from '@flashcore/shared/text';
 import { next } from '../keymap/command.ts';
@@ -73,8 +73,16 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
     const { watching } = store.state;
     if (watching !== undefined) {
       session.stopWatchingFolder();
-      const text = `Stopped watching ${watching.folder}; a job that runs goes on`;
-      return store.dispatch({ type: 'notice', text, tone: 'info' });
+      const { views } = store.state;
+      const runs = entryOf(views, watching.job ?? '');
+      const goesOn = runs === undefined || runs.state === JobState.ENDED ? '' : `; ${namedJob(runs)} goes on`;
+      const hasEnded = (state: AppState): boolean => entryOf(state.views, watching.job ?? '')?.state === JobState.ENDED;
+      return store.dispatch({
+        type: 'notice',
+        text: `Stopped watching ${watching.folder}${goesOn}`,
+        tone: 'info',
+        until: (state) => state.watching !== undefined || (goesOn !== '' && hasEnded(state)),
+      });
     }
     const text = folderShown(store.state) ?? kernelFolder(kernelsDirectory, kernelShown(store.state)) ?? '';
     store.dispatch({ type: 'overlay', overlay: { kind: 'watch-folder', text, names: [], quick: false } });
@@ -133,6 +141,8 @@ export const MARK_HANDLERS: HandlersOf<typeof MARK_COMMANDS> = {
         type: 'notice',
         text: 'This job has ended: Space marks jobs that have not, and x cancels the marked ones',
         tone: 'warn',
+        until: (state) => cancellableJob(state) !== undefined,
+        about: 'view',
       });
     const { marked } = store.state.ui;
     const isMarked = marked.includes(job.name);
@@ -207,7 +217,12 @@ function pin({ store, session }: KeyContext): void {
   if (job === undefined) return;
   if (job === store.state.ui.pinned) {
     store.dispatch({ type: 'pin', job: undefined });
-    return store.dispatch({ type: 'notice', text: `No longer pinned: ${titleOf(store.state, job)}`, tone: 'info' });
+    return store.dispatch({
+      type: 'notice',
+      text: `No longer pinned: ${titleOf(store.state, job)}`,
+      tone: 'info',
+      until: ({ ui }) => ui.pinned === job,
+    });
   }
   store.dispatch({ type: 'pin', job });
   // Reads the pinned job, because view 4 compares the lines of the shown job with those of the pinned one.
@@ -217,6 +232,7 @@ function pin({ store, session }: KeyContext): void {
     text: `Pinned: ${titleOf(store.state, job)}. c on another job compares the two`,
     tone: 'info',
     about: 'view',
+    until: ({ ui }) => ui.pinned !== job || ui.comparing,
   });
 }
 
@@ -229,6 +245,8 @@ function compare({ store, session }: KeyContext): void {
       type: 'notice',
       text: 'This is the pinned job itself: choose another one in 6, then press c',
       tone: 'warn',
+      about: 'view',
+      until: (state) => chosenJob(state) !== state.ui.pinned,
     });
   else if (job !== undefined && pinned !== undefined) void session.compare(job, pinned);
 }

@@ -325,6 +325,38 @@ test('a screen without the rail never has its cursor there', async () => {
   expect(inRail).toEqual([true, false, true, false]);
 });
 
+test('a message disappears as soon as what it says is no longer true', async () => {
+  const said = () => terminal.store.state.notice?.text;
+  const other = 'jobs/99999999-0000-4000-8000-000000000000';
+  const events = sampleEvents().map((event) => ({ ...event, job: other }));
+  show(events.slice(0, -1));
+  await terminal.press('1b');
+  expect(said()).toBe('Only a job that has ended can be pinned');
+  terminal.store.dispatch({ type: 'job-event', event: events.at(-1)! });
+  expect(said()).toBeUndefined();
+  await terminal.press('b');
+  expect(said()).toMatch(/^Pinned: /);
+  terminal.store.dispatch({ type: 'pin', job: undefined });
+  expect(said()).toBeUndefined();
+  await terminal.press(`${ESCAPE}[200~pasted${ESCAPE}[201~`);
+  expect(said()).toMatch(/^Ignored the pasted text/);
+  await terminal.press('/');
+  expect(said()).toBeUndefined();
+  await terminal.press(ESCAPE);
+  await terminal.press('7j\r');
+  await terminal.press('z');
+  expect(said()).toMatch(/takes only its choices|has only one choice/);
+  await terminal.press(raw('down'));
+  expect(said()).toBeUndefined();
+});
+
+test('n without a search names the key that makes a new kernel', async () => {
+  await terminal.press('1n');
+  expect(terminal.store.state.notice?.text).toMatch(/For a new kernel: 7, then N$/);
+  await terminal.press('7n');
+  expect(terminal.store.state.notice?.text).toMatch(/^N, as a capital letter, makes a kernel of yours/);
+});
+
 test('Enter on a variant of a search opens the form with its parameters', async () => {
   await enterSearch();
   const { kernelId = '' } = attachedJob(terminal.store.state) ?? {};
@@ -1265,7 +1297,7 @@ test('the prompt of W expands ~ to the home folder, and reports a missing folder
   await terminal.press('W');
   expect([terminal.store.state.watching, terminal.store.state.notice?.text]).toEqual([
     undefined,
-    `Stopped watching ${homedir()}; a job that runs goes on`,
+    `Stopped watching ${homedir()}`,
   ]);
 });
 

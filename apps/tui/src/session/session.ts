@@ -364,6 +364,7 @@ export class Session {
       type: 'notice',
       text: `The job's events before number ${first} are no longer kept`,
       tone: 'info',
+      until: ({ attached }) => attached !== undefined && attached !== job,
     });
   }
 

@@ -65,7 +65,7 @@ export type Action =
   | { type: 'source'; sha256: string; text: string }
   | { type: 'listing'; sha256: string; listing: InstructionListing | 'unreadable' }
   | { type: 'leaderboard'; leaderboard: GetLeaderboardResponse }
-  | { type: 'notice'; text: string; tone: Notice['tone']; about?: Notice['about']; jobs?: Notice['jobs'] }
+  | ({ type: 'notice' } & Omit<Notice, 'time'>)
   | { type: 'key' }
   // The command line that is equivalent to a key that was pressed.
   | { type: 'command'; text: string }

@@ -30,6 +30,11 @@ const NOTICE_MS = 12_000;
 const READ_MS = 1_500;
 
 export function reduce(state: AppState, action: Action): AppState {
+  const next = reduced(state, action);
+  return action.type !== 'notice' && next.notice?.until?.(next) ? { ...next, notice: undefined } : next;
+}
+
+function reduced(state: AppState, action: Action): AppState {
   switch (action.type) {
     case 'job-event':
       return withEvent(state, action.event);
@@ -65,7 +70,11 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'attach':
       return withoutViewNotice(attach(state, action));
     case 'watching':
-      return { ...state, watching: action.folder === undefined ? undefined : { folder: action.folder } };
+      return {
+        ...state,
+        watching: action.folder === undefined ? undefined : { folder: action.folder },
+        notice: withoutFolderNotice(state),
+      };
     case 'saved':
       return state.watching === undefined ? state : { ...state, watching: { ...state.watching, lastSave: state.now } };
     case 'version-started':
@@ -145,11 +154,10 @@ export function reduce(state: AppState, action: Action): AppState {
       return withFilter(state, action.list, action.text);
     case 'kernel-chosen':
       return withKernelChosen(state, action.key);
-    case 'notice':
-      return {
-        ...state,
-        notice: { text: action.text, tone: action.tone, time: state.now, about: action.about, jobs: action.jobs },
-      };
+    case 'notice': {
+      const { text, tone, about, jobs, until } = action;
+      return { ...state, notice: { text, tone, time: state.now, about, jobs, until } };
+    }
     case 'command':
       return {
         ...state,
@@ -322,9 +330,12 @@ function withVersion(state: AppState, { job, isRest = false }: Extract<Action, {
     ...state,
     watching: { ...watching, job, jobBefore: isRest ? watching.jobBefore : jobToCompareWith(state, watching) },
     // The folder runs again, so a notice about it is out of date.
-    notice: state.notice?.about === 'folder' ? undefined : state.notice,
+    notice: withoutFolderNotice(state),
   };
 }
+
+const withoutFolderNotice = ({ notice }: AppState): AppState['notice'] =>
+  notice?.about === 'folder' ? undefined : notice;
 
 /** The version with which to compare the next one. A superseded version is skipped, because it measured too little. */
 function jobToCompareWith({ views }: AppState, { job, jobBefore }: WatchedFolder): string | undefined {

@@ -172,6 +172,8 @@ export interface Notice {
   readonly about?: 'connection' | 'folder' | 'cancel' | 'view' | undefined;
   /** The jobs that are being cancelled; none if they have ended already. */
   readonly jobs?: readonly string[] | undefined;
+  /** The notice disappears as soon as this is true, because what it says then no longer is. */
+  readonly until?: ((state: AppState) => boolean) | undefined;
 }
 
 /** The command line that does the same as a pressed key. */

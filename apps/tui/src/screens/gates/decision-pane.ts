@@ -180,7 +180,7 @@ export function standingOf(state: AppState): Standing | undefined {
         text: `→ a accepts it${
           acceptability.replaces === undefined
             ? `: ${acceptability.reason.replace(/^no champion/, 'there is no champion')}`
-            : `, and it replaces the champion ${acceptability.replaces}`
+            : `, replacing ${acceptability.replaces}`
         }`,
         role: 'accent',
         matters: true,

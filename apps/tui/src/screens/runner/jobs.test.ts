@@ -72,3 +72,12 @@ test('a summary has the room that the list does not need, and "…" where it is 
   expect(rowsIn(14).at(-1)).toMatch(/ reason\d+ …$/);
   expect(rowsIn(40).at(-1)).toMatch(/ reason98$/);
 });
+
+test('the state of a stopped job is never cut: without room for its reason, the state alone', () => {
+  const stopped = ended('aaaaaaaa', { outcome: Outcome.CANCELLED, summary: 'Cancelled while it was running' });
+  const rowIn = (width: number): string => shown([stopped], { width, height: 6 }).body[1]!;
+  expect([rowIn(76), rowIn(98)]).toEqual([
+    expect.stringMatching(/6 min ago +cancelled$/),
+    expect.stringMatching(/6 min ago +Cancelled while it was running$/),
+  ]);
+});

@@ -1,7 +1,8 @@
 /** View 6: jobs of the runner, newest first. On request it shows the history or the leaderboard instead. */
-import { JobState, type Job } from '@flashcore/shared/contract';
+import { JobState, Outcome, type Job } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { entryOf } from '@flashcore/shared/text';
+import { cellWidth } from '../../present/cells/cell-text.ts';
 import { formatAge } from '../../present/numbers.ts';
 import { BLANK_ROW, firstRows, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
@@ -121,8 +122,15 @@ function columnsOf(state: AppState, width: number): Column<Job>[] {
     ...columns,
     isWide
       ? { title: 'summary', cells: rest, cell: (job) => run(summaryText(job), 'dim') }
-      : { title: 'state', cells: rest, cell: (job) => run(stateText(job), jobMark(job).role) },
+      : { title: 'state', cells: rest, cell: (job) => run(stateWithin(job, rest), jobMark(job).role) },
   ];
+}
+
+/** The state and the reason; only the state if the reason is cut and says little, as that of a cancelled job does. */
+function stateWithin(job: Job, cells: number): string {
+  const text = stateText(job);
+  const isStopped = job.outcome === Outcome.CANCELLED || job.outcome === Outcome.INTERRUPTED;
+  return isStopped && cellWidth(text) > cells ? jobMark(job).word : text;
 }
 
 const LEAST_NAME = 20;
