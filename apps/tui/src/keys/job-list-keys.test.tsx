@@ -99,6 +99,21 @@ test('b pins the job under the cursor, and c compares the next one with it', asy
   expect([terminal.store.state.attached, ui().comparing]).toEqual([UNLISTED.name, true]);
 });
 
+test('r repeats and e edits the job under the cursor, also while it or another job is pinned', async () => {
+  for (const pinned of [ROW, SHOWN]) {
+    await onRow(pinned);
+    await terminal.press('b');
+    await onRow(ROW);
+    await terminal.press('r');
+    expect(terminal.store.state.commandLog.at(-1)?.text).toBe('fa-tui verify fa_v2_wmma --set USE_WMMA=0');
+    terminal.store.dispatch({ type: 'jobs', jobs: JOBS });
+    await onRow(ROW);
+    await terminal.press('e');
+    expect(terminal.edited.at(-1)?.file).toMatch(/fa_v2_wmma/);
+    expect(ui().pinned).toBe(pinned.name);
+  }
+});
+
 test('x asks about the job under the cursor, and on one that has ended cancels nothing', async () => {
   await onRow(RUNNING);
   await terminal.press('x');

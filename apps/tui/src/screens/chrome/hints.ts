@@ -92,6 +92,7 @@ const RANKS: Record<string, number> = {
   // Nothing else on the screen says that rows can be marked.
   'mark-job': 3,
   'older-job': 6,
+  'new-kernel': 2,
   pin: 3,
   'sort-list': 2,
   'next-variant': 3,

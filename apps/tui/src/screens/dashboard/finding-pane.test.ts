@@ -48,3 +48,14 @@ test('if the message of a race is cut, the rows of its threads still name both l
     '→ Put a barrier between them',
   ]);
 });
+
+test('the seeds that repeat a finding have one row, and all rows that are left', () => {
+  const inputs = ['offset', 'max_first', 'one_key'].map((distribution) => ({ distribution, seed: 'd1701aed200500d0' }));
+  const finding = create(FindingSchema, { message: 'wrong', inputs, remedy: 'Look there' });
+  const rows = (height: number): string[] =>
+    findingBody({ finding }, { width: 60, height }).map((row) => rowText(row).trimEnd());
+  expect(rows(3)).toEqual(['wrong', expect.stringMatching(/^inputs offset, max_first, one_key: .*…$/), '→ Look there']);
+  const whole = rows(8).join(' ');
+  for (const { seed, distribution } of inputs) expect(whole).toContain(`--seed ${seed}@${distribution}`);
+  expect(whole).not.toContain('…');
+});

@@ -32,7 +32,8 @@ export const editHint = ({ finding: { frame } }: ShownFinding): string =>
 
 /**
  * Message, inputs, frame, threads and remedy. The message is shortened before the remedy. Where it is, the rows of the
- * threads come before both, because they give the places of a race in short.
+ * threads come before both, because they give the places of a race in short. The inputs have one row, and more where
+ * rows are left.
  */
 export function findingBody({ finding }: Pick<ShownFinding, 'finding'>, { width, height }: Size): Row[] {
   const message = wrapRows(finding.message, width, { role: 'text' });
@@ -45,21 +46,18 @@ export function findingBody({ finding }: Pick<ShownFinding, 'finding'>, { width,
       run(place),
     ]);
   const on = inputsText(finding);
-  const inputs =
-    on === ''
-      ? []
-      : firstRows(
-          wrapRows(`${finding.inputs.length > 1 ? 'inputs' : 'input'} ${on}`, width, { role: 'dim' }),
-          1,
-          width,
-        );
+  const allInputs =
+    on === '' ? [] : wrapRows(`${finding.inputs.length > 1 ? 'inputs' : 'input'} ${on}`, width, { role: 'dim' });
+  const inputs = firstRows(allInputs, 1, width);
   const wanted = source.length + inputs.length + Math.min(remedy.length, 2);
   const kept = message.length > height - wanted ? threads.length : 0;
   const messageRows = firstRows(message, Math.max(1, height - wanted - kept), width);
   const left = height - messageRows.length - source.length - inputs.length;
   const remedyRows = firstRows(remedy, Math.max(0, Math.min(remedy.length, left - kept)), width);
   const threadRows = threads.slice(0, Math.max(0, left - remedyRows.length));
-  const rows = [...messageRows, ...inputs, ...source, ...threadRows, ...remedyRows];
+  const spare = left - remedyRows.length - threadRows.length;
+  const inputRows = firstRows(allInputs, inputs.length + Math.max(0, spare), width);
+  const rows = [...messageRows, ...inputRows, ...source, ...threadRows, ...remedyRows];
   return [...rows, ...otherSource(finding, { width, height: height - rows.length })].slice(0, height);
 }
 

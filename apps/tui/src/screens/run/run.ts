@@ -220,7 +220,8 @@ function correctLine(state: AppState, width: number): Row {
   const worst = worstCase(variant);
   const { verifying } = variant;
   // The tolerance grows with the value, so the largest error may not be the one nearest to its limit.
-  const largest = Math.max(...variant.cases.map(({ maxAbsError }) => maxAbsError));
+  const judged = [...variant.cases, ...failedProbes(variant.verify)];
+  const largest = Math.max(...judged.map(({ maxAbsError }) => maxAbsError));
   const limit = worst === undefined ? '' : limitText(worst);
   return line(
     'correct',
@@ -337,7 +338,7 @@ function welcome(state: AppState, { width }: Size): Row[] {
     state.connection === 'connected' ? 'No job on this screen yet.' : noAnswer(state),
     '',
     '7 lists the kernels: Enter on one builds, verifies and benchmarks it, then evaluates the gates.',
-    'fa-tui new ~/my_kernel, in a shell, starts a kernel of your own, which 7 then lists.',
+    'N in 7 starts a kernel of your own as a copy of the selected one; in a shell: fa-tui new ~/my_kernel.',
     '6 lists the jobs of this runner: Enter shows one.',
     '? lists all commands. q quits; jobs keep running.',
     '',
