@@ -64,7 +64,7 @@ const OWN_NAMES = new Set(
   `index key known prepared torch base64 collections ctypes functools json math os subprocess sysconfig tempfile
    threading warnings zlib Optional Tuple plan Launch KERNEL ARCH PARAMETERS DTYPE PROVENANCE BINDING_PROBLEM
    abs any bytes float getattr hasattr int iter len list max min next open type vars zip
-   AttributeError OSError RuntimeError TypeError ValueError`.split(/\s+/),
+   AttributeError ImportError OSError RuntimeError TypeError ValueError`.split(/\s+/),
 );
 const ANY_EXTENT = '*';
 const SCALE = 'scale';
