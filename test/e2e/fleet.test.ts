@@ -179,7 +179,7 @@ test.skipIf(missing('slurm-wlm'))('errors in the cluster’s configuration are r
   });
   expect(start({}, 'high', 'gpu:a100:1')).toMatchObject({
     exitCode: 2,
-    stderr: expect.stringContaining('found gpu:a100:1: its nodes have gpu:h200:4') as string,
+    stderr: expect.stringContaining('got gpu:a100:1: its nodes have gpu:h200:4') as string,
   });
   expect(start({}, 'nowhere')).toMatchObject({
     exitCode: 2,

@@ -33,6 +33,8 @@ const raw = (key: string): string =>
   RAW[key] ?? (key.startsWith('ctrl+') ? String.fromCharCode(key.charCodeAt(5) & 0x1f) : key);
 
 interface Step {
+  /** The command's key; absent: the first one of the table. */
+  readonly key?: string;
   /** Keys to press before the command's key, starting in view 1. */
   readonly first?: string;
   /** A text that the screen shows only after the key. */
@@ -85,7 +87,8 @@ const STEPS: Record<string, Step> = {
   'map-left': { first: '2\rllllllllhhhh', shows: /▸ s\d+\.\.\d+ d16\.\.23/, undo: ESCAPE },
   'map-right': { first: '2\rhhhhhhhhll', shows: /▸ s\d+\.\.\d+ d24\.\.31/, undo: ESCAPE },
   'leave-map': { first: '2\r', shows: /row 1 of \d+ ─/ },
-  'next-view': { first: '1', shows: /\[2 Correct\]/ },
+  // Tab goes into the rail of jobs if there is one.
+  'next-view': { key: 'l', first: '1', shows: /\[2 Correct\]/ },
   'previous-view': { first: '1', shows: /\[8 Host\]/ },
   zoom: { first: '2', ready: /\[2 Correct\][^]*─ Jobs/, shows: (screen) => !/─ Jobs/.test(screen), undo: '+' },
   'next-variant': { first: '5', shows: /5 Gates {2}USE_WMMA=0/, undo: 'v' },
@@ -120,6 +123,10 @@ const STEPS: Record<string, Step> = {
   'next-head': { first: '2', shows: /batch 0 head 0/, undo: '[' },
   'previous-head': { first: '2', shows: /batch 0 head 1/, undo: ']' },
   'show-job': { first: '6gjj', shows: /\[1 Run\][^]*1 Run {2}fa_v1_baseline/, undo: '6k\r' },
+  'older-job': { first: '1', shows: /1 Run {2}fa_v1_baseline/, undo: '{' },
+  'newer-job': { first: '1}', ready: /1 Run {2}fa_v1_baseline/, shows: /1 Run {2}flashcore_v6/ },
+  'into-rail': { first: '1', shows: /back to view/, undo: ESCAPE },
+  'leave-rail': { first: '1\t', ready: /back to view/, shows: (screen) => !screen.includes('back to view') },
   // The first row is the folder that was run.
   'run-kernel': { first: '7gjj', shows: /─ Run fa_v2_wmma/, undo: ESCAPE },
   'new-kernel': { first: '7', ready: /\[7 Kernels\]/, shows: /name of your copy of /, undo: ESCAPE },
@@ -148,6 +155,7 @@ const STEPS: Record<string, Step> = {
   copy: { first: '5', shows: /t text {2}m Markdown/, undo: ESCAPE },
   'copy-line': { first: '5', shows: /it is in \S*line\.txt|clipboard/ },
   'command-log': { first: '5', shows: /─ Command log/, undo: ESCAPE },
+  'lab-log': { first: '5', shows: /─ Lab log/, undo: ESCAPE },
   mouse: { first: '5', shows: /Mouse on/, undo: 'm' },
   help: { first: '1', shows: /search: █/, undo: ESCAPE },
 };
@@ -289,7 +297,7 @@ async function walk(
 ): Promise<string[]> {
   const problems: string[] = [];
   for (const { id, key } of keys) {
-    const problem = await press(terminal, key, STEPS[id]!);
+    const problem = await press(terminal, STEPS[id]!.key ?? key, STEPS[id]!);
     if (problem !== undefined) problems.push(`${id}: ${problem}`);
   }
   return problems;
