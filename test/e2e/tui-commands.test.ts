@@ -93,7 +93,13 @@ const STEPS: Record<string, Step> = {
   zoom: { first: '2', ready: /\[2 Correct\][^]*─ Jobs/, shows: (screen) => !/─ Jobs/.test(screen), undo: '+' },
   'next-variant': { first: '5', shows: /5 Gates {2}USE_WMMA=0/, undo: 'v' },
   distribution: { first: '3G', ready: /100 %/, shows: (screen) => !/100 %/.test(screen), undo: 'pp' },
-  'next-comparison-page': { first: '6gjjb6kc', shows: /latency \[figures\] source/, undo: 'ddc' },
+  // The comparison starts with the sources, because the two jobs timed different shapes.
+  'next-comparison-page': {
+    first: '6gjjb6kc',
+    ready: /latency figures \[source\]/,
+    shows: /\[latency\] figures source/,
+    undo: 'ddc',
+  },
   up: { first: '5gj', shows: /▸ . Register spills/ },
   down: { first: '5g', ready: /▸ . Register spills/, shows: cursorAway(/Register spills/), undo: 'g' },
   'half-page-up': { first: '5G', ready: /▸ . Achieved occupancy/, shows: cursorAway(/Achieved occupancy/), undo: 'g' },
@@ -124,7 +130,7 @@ const STEPS: Record<string, Step> = {
   'previous-head': { first: '2', shows: /batch 0 head 1/, undo: ']' },
   'show-job': { first: '6gjj', shows: /\[1 Run\][^]*1 Run {2}fa_v1_baseline/, undo: '6k\r' },
   'older-job': { first: '1', shows: /1 Run {2}fa_v1_baseline/, undo: '{' },
-  'newer-job': { first: '1}', ready: /1 Run {2}fa_v1_baseline/, shows: /1 Run {2}flashcore_v6/ },
+  'newer-job': { first: '1', shows: /1 Run {2}toggled/, undo: '}' },
   'into-rail': { first: '1', shows: /back to view/, undo: ESCAPE },
   'leave-rail': { first: '1\t', ready: /back to view/, shows: (screen) => !screen.includes('back to view') },
   // The first row is the folder that was run.
