@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Option, type Command } from 'commander';
@@ -66,7 +66,7 @@ async function compileLibraries(
       kernelsFolder: join(repositoryRoot, 'kernels'),
       artifacts: new ArtifactStore(join(work, 'artifacts')),
       libraryCache: resolve(into),
-      others: [new InstalledLibraries(join(defaultData, 'libraries'))],
+      others: runnersLibraries(join(defaultData, 'libraries')),
       engine,
     });
     const progress = new CompileProgress({ say: (text) => console.error(text) });
@@ -86,4 +86,16 @@ async function compileLibraries(
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
+}
+
+const WRITABLE_BY_OTHERS = 0o022;
+
+/**
+ * The folder's libraries; none if the folder belongs to another user or if others may write to it. With `sudo -E`, $HOME
+ * is another user's, and root must not install code that this user has made.
+ */
+export function runnersLibraries(folder: string): InstalledLibraries[] {
+  if (!existsSync(folder)) return [];
+  const { uid, mode } = statSync(folder);
+  return uid === process.geteuid?.() && (mode & WRITABLE_BY_OTHERS) === 0 ? [new InstalledLibraries(folder)] : [];
 }
