@@ -91,8 +91,8 @@ async function compileLibraries(
 const WRITABLE_BY_OTHERS = 0o022;
 
 /**
- * The folder's libraries; none if the folder belongs to another user or if others may write to it. With `sudo -E`, $HOME
- * is another user's, and root must not install code that this user has made.
+ * The folder's libraries; none if the folder belongs to another user or if others may write to it. Under `sudo -E`,
+ * $HOME is another user's folder, and root must not install code that this user has made.
  */
 export function runnersLibraries(folder: string): InstalledLibraries[] {
   if (!existsSync(folder)) return [];

@@ -106,7 +106,7 @@ test('the probes of the timed shape detect a kernel that is wrong only on that s
     verify!.probes.filter(({ verdict }) => verdict === Verdict.FAIL).map(({ shape }) => formatShape(shape!)),
   ).toEqual(['1x1x128x64']);
   expect(findings[0]!.message).toMatch(/^1x1x128x64 on .*max_last/);
-  // Drawn shapes are skipped after a finding, and no longer counted as to come.
+  // After a finding the drawn shapes are skipped, so the count of probes leaves them out.
   const { length } = verify!.probes;
   expect([probeCounts[0]! > length, probeCounts.at(-1)]).toEqual([true, length]);
 });

@@ -138,7 +138,7 @@ export async function runVerify(services: VariantServices, options: VerifyOption
   return { result, findings: distinct, passed: distinct.length === 0 && result.passedCases > 0 };
 }
 
-/** Failing cases in which a mistake is searched for, each of which may take a second of the host's time. */
+/** Maximum failing cases whose mistake is searched for. A search may take a second of the host's time. */
 const MOST_UNEXPLAINED = 2;
 
 const WRONG_OUTPUT = [FindingKind.WRONG_RESULT, FindingKind.NAN_OUTPUT, FindingKind.UNWRITTEN_OUTPUT];

@@ -173,7 +173,7 @@ function belongsToKeys({ keys, rows }: Explained, ofRows: number): boolean {
 
 /** Least squares for a row's error: of the right row, because the weights of a row add up to 1, and of values. */
 class RowFit {
-  /** The part of the error that is not explained yet. */
+  /** The error that is left after subtracting what the keys found so far explain. */
   readonly rest: Float64Array;
   readonly #basis: Float64Array[] = [];
   /** Each vector in terms of the basis. */

@@ -67,7 +67,7 @@ export async function startJob(
   });
 }
 
-/** Stops fallbacks of the kernel that decide nothing, as fa-tui does before it runs a kernel, and says so. */
+/** Stops the kernel's fallbacks that can no longer change a verdict, as a session does, and notes each on stderr. */
 async function stopFallback(kernelId: string, client: RunnerClient, context: CommandContext): Promise<void> {
   for (const job of await stopFallbacksOf(kernelId, client))
     context.note(`Stopped the fallback of ${namedJob(job)}, whose verdict stands: the device is free for this job`);

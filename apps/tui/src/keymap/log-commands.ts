@@ -7,7 +7,7 @@ import { openListing } from '../state/source-place.ts';
 
 const hasLog = (state: AppState): boolean => state.attached !== undefined && filteredList(state) === undefined;
 const hasQuery = (state: AppState): boolean => hasLog(state) && state.ui.log.query !== '';
-/** Also for those who look for the key that makes a new kernel. */
+/** Users may press n to make a new kernel, so the message names that key as well. */
 const noSearch = ({ ui }: AppState): string =>
   ui.view === 'kernels'
     ? 'N, as a capital letter, makes a kernel of yours from the selected one; / filters the list'

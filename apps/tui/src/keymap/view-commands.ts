@@ -64,7 +64,7 @@ export const RAIL_COMMANDS = [
     whyNot: (state) =>
       inMap(state)
         ? 'The error map has the cursor: Esc leaves it'
-        : 'There is no rail of jobs: it takes 100 columns and 30 rows, and + hides it',
+        : 'The rail of jobs is hidden: it needs 100 columns and 30 rows, and + hides or shows it',
   },
   {
     id: 'leave-rail',

@@ -325,7 +325,7 @@ test('a screen without the rail never has its cursor there', async () => {
   expect(inRail).toEqual([true, false, true, false]);
 });
 
-test('a message disappears as soon as what it says is no longer true', async () => {
+test('a message disappears as soon as it is out of date', async () => {
   const said = () => terminal.store.state.notice?.text;
   const other = 'jobs/99999999-0000-4000-8000-000000000000';
   const events = sampleEvents().map((event) => ({ ...event, job: other }));

@@ -172,7 +172,7 @@ export interface Notice {
   readonly about?: 'connection' | 'folder' | 'cancel' | 'view' | undefined;
   /** The jobs that are being cancelled; none if they have ended already. */
   readonly jobs?: readonly string[] | undefined;
-  /** The notice disappears as soon as this is true, because what it says then no longer is. */
+  /** Becomes true once the notice is out of date; the notice then disappears. */
   readonly until?: ((state: AppState) => boolean) | undefined;
 }
 

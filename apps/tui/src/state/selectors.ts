@@ -243,7 +243,7 @@ export function neighborJob(state: Pick<AppState, 'jobs' | 'attached'>, by: 1 | 
   return shown < 0 && by < 0 ? undefined : jobs[shown + by]?.name;
 }
 
-/** The name of the job that the rail lists `by` rows below the shown job; its first or last job if there are fewer. */
+/** As neighborJob(), for any number of rows; beyond an end of the rail, the first or the last job. */
 export function railJobAt(state: Pick<AppState, 'jobs' | 'attached'>, by: number): string | undefined {
   const jobs = railJobsOf(state);
   const shown = jobs.findIndex(({ name }) => name === state.attached);

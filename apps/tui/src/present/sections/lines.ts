@@ -122,7 +122,7 @@ export function sortedLines<Line extends ShownLine>(lines: readonly Line[], sort
 /** The figures by which a line is the hottest. */
 export type HotBy = keyof typeof AMOUNTS;
 
-/** The counters of the units that bound a kernel, by the first words of a profile's bottleneck. */
+/** For each bottleneck of a profile, by its first words: the counters of the hardware unit that limits the kernel. */
 const UNIT_FIGURES: readonly (readonly [unit: string, figure: HotBy])[] = [
   ['shared memory', 'wavefronts'],
   ['L1 cache', 'sectors'],

@@ -26,7 +26,7 @@ import type { Size, View } from '../pane/view.ts';
 import { standingOf, type Standing } from '../gates/decision-pane.ts';
 
 const MARK_CELLS = 2;
-/** Most rows of the decision where the gates fill the pane. */
+/** Maximum rows of the decision if the gates fill the pane. */
 const MOST_STANDING_ROWS = 3;
 const ALL_ROWS = 1_000;
 const COUNTED: ReadonlySet<string> = new Set(['registers', 'CTAs', 'shapes']);
