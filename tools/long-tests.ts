@@ -95,6 +95,7 @@ export const LONG_SECONDS: Readonly<Record<string, number>> = {
   'test/e2e/mcp.test.ts': 240,
   'test/e2e/odd-names.test.ts': 163,
   'test/e2e/own-attention.test.ts': 206,
+  'test/e2e/problems.test.ts': 970,
   'test/e2e/remote.test.ts': 152,
   'test/e2e/triton-faults.test.ts': 178,
   'test/e2e/tui-commands.test.ts': 209,
