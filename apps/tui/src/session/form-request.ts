@@ -1,6 +1,6 @@
 import type { KernelReference } from '@flashcore/shared/contract';
 import { tunedValues } from '../state/form-command.ts';
-import { actionOf, NONE, shapesOf, valueOf } from '../state/form-field.ts';
+import { actionOf, NONE, ON, shapesOf, valueOf } from '../state/form-field.ts';
 import type { RunForm } from '../state/run-form.ts';
 import { type StartRequest, jobRequest } from './runner-port.ts';
 
@@ -32,13 +32,14 @@ export function formRequest(
       return value === undefined ? [] : [[label, BigInt(value)] as const];
     });
   const caseSet = chosen('cases');
-  const [plan, tolerance, seconds, champion, device, registers, metrics] = [
+  const [plan, tolerance, seconds, champion, device, registers, fastMath, metrics] = [
     chosen('plan'),
     chosen('tolerance'),
     chosen('seconds'),
     chosen('champion'),
     chosen('device'),
     chosen('registers'),
+    chosen('fast-math'),
     chosen('metrics'),
   ];
   const shapes = shapesOf(chosen('shape') ?? '');
@@ -64,7 +65,7 @@ export function formRequest(
         config: chosen('config') ?? '',
         arch: chosen('arch') ?? '',
         ...(registers !== undefined && { maxRegisters: Number(registers) }),
-        ...(chosen('fast-math') !== undefined && { fastMath: true }),
+        ...(fastMath !== undefined && { fastMath: fastMath === ON }),
       },
     },
     verify: {

@@ -6,7 +6,7 @@ import { toleranceRule } from '../present/sections/cases.ts';
 import { planLines } from '../present/sections/gate-plan.ts';
 import type { ListedProblem } from '../present/sections/problem.ts';
 import { shapeShort } from '../present/words.ts';
-import { AS_USUAL, NONE, type FormField } from './form-field.ts';
+import { AS_USUAL, NONE, OFF, ON, type FormField } from './form-field.ts';
 import { usualValues } from './form-usual.ts';
 import { kernelKey, usualDevice, usualParameter, type ListedKernel } from './listed-kernel.ts';
 
@@ -48,7 +48,7 @@ const TUNE = [
 const REGISTERS = [AS_USUAL, '32', '64', '96', '128', '168', '255'];
 const SAMPLES = [AS_USUAL, '10', '100', '1000'];
 const METRICS = [AS_USUAL, 'gates', 'roofline', 'stalls', 'full', 'none'];
-const OFF_ON = ['off', 'on'];
+const OFF_ON = [OFF, ON];
 
 /** The fields of a kernel's form, each at its default. */
 export function fieldsOf(kernel: ListedKernel, context: FormContext): FormField[] {
@@ -127,7 +127,7 @@ function kernelField(kernel: ListedKernel, usable: readonly string[]): FormField
 }
 
 function phasesField({ parameters }: ListedKernel): FormField {
-  const canTune = parameters.some(({ values }) => values.length > 1);
+  const canTune = parameters.some(({ values, decidesTensors }) => values.length > 1 && !decidesTensors);
   const phases = canTune ? [...PHASES, TUNE] : PHASES;
   const names = phases.map(([name]) => name);
   return { ...field('phases', 'phases', names, ''), aboutChoices: phases.map(([, about]) => about) };
@@ -221,7 +221,7 @@ const timingFields = (): FormField[] => [
 const compilerFields = (archs: readonly string[]): FormField[] => [
   typable(field('arch', 'arch', [AS_USUAL, ...archs], 'the architecture to compile for')),
   typable(field('registers', 'max registers', REGISTERS, 'registers per thread, 16 to 255: nvcc -maxrregcount')),
-  field('fast-math', 'fast math', OFF_ON, 'nvcc --use_fast_math: approximate division, exp and sqrt'),
+  field('fast-math', 'fast math', [AS_USUAL, ON, OFF], 'nvcc --use_fast_math: approximate division, exp and sqrt'),
 ];
 
 function deviceFields(devices: readonly string[]): FormField[] {

@@ -1,6 +1,6 @@
 /** The command line that is equivalent to a form. */
 import { entryOf, shellWord } from '@flashcore/shared/text';
-import { ACTIONS, actionOf, NONE, valueOf, type Action, type FormField } from './form-field.ts';
+import { ACTIONS, actionOf, NONE, OFF, valueOf, type Action, type FormField } from './form-field.ts';
 import { kernelKey } from './listed-kernel.ts';
 import { typedPath, type RunForm } from './run-form.ts';
 
@@ -34,7 +34,7 @@ const FLAGS: Readonly<Record<string, Flag>> = {
   samples: { in: ['run', 'bench'], words: plain('--samples') },
   arch: { in: ALL, words: plain('--arch') },
   registers: { in: ALL, words: plain('--max-registers') },
-  'fast-math': { in: ALL, words: () => ['--fast-math'] },
+  'fast-math': { in: ALL, words: (value) => [value === OFF ? '--no-fast-math' : '--fast-math'] },
   sanitizer: { in: ['run', 'verify'], words: () => ['--sanitize'] },
   metrics: { in: ['run', 'profile'], words: plain('--metrics') },
   device: { in: ACTIONS, words: plain('--device') },

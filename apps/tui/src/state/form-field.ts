@@ -30,6 +30,8 @@ export type Usual = string | Readonly<Record<string, string>>;
 export const AS_USUAL = 'as usual';
 /** The choice for no value. */
 export const NONE = 'none';
+export const OFF = 'off';
+export const ON = 'on';
 
 /**
  * Value of a field: the typed text or, without one, the choice. The value of the kernel field is always one of the

@@ -13,6 +13,9 @@ interface UsualContext {
 /** Usual time of sampling per shape and mode, in seconds. */
 const SECONDS = { gpu: '10', simulated: '0.3' };
 
+/** Usual value of an option of nvcc. The runner does not send a kernel's own, and fast math is on unless it says so. */
+const BY_MANIFEST = 'as in kernel.yaml';
+
 /** Usual values by field id. */
 export function usualValues(
   kernel: ListedKernel,
@@ -30,7 +33,8 @@ export function usualValues(
     seconds: device?.simulated ? SECONDS.simulated : SECONDS.gpu,
     samples: '100 to 2,000',
     arch: usualArch(kernel, device),
-    registers: 'no limit',
+    registers: BY_MANIFEST,
+    'fast-math': BY_MANIFEST,
     metrics: byPlan(({ metricSet }) => metricSet),
     champion: byPlan(({ champion }) => (champion ? "the device's" : 'none')),
     device: device?.deviceId ?? '',

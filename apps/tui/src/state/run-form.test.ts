@@ -53,7 +53,7 @@ test('fields follow from the manifest and the compiler, and a parameter with a s
     ['samples', 'as usual'],
     ['arch', 'as usual'],
     ['registers', 'as usual'],
-    ['fast-math', 'off'],
+    ['fast-math', 'as usual'],
     ['sanitizer', 'off'],
     ['metrics', 'as usual'],
     ['champion', 'as usual'],
@@ -242,7 +242,8 @@ test('a field left to the runner shows the value that a run uses under the chose
     seconds: '0.3',
     samples: '100 to 2,000',
     arch: 'sm_89',
-    registers: 'no limit',
+    registers: 'as in kernel.yaml',
+    'fast-math': 'as in kernel.yaml',
     metrics: 'gates',
     champion: "the device's",
   });
@@ -262,6 +263,10 @@ test('the command line has the fields that differ from their defaults and that t
   expect(commandLineOf(changed, own)).toBe(
     `fa-tui run '/home/ada/it'\\''s mine' --set USE_WMMA=1 --shape 1x1x64x64 --shape 2x8x512x64c --seeds 1 --fast-math --no-champion`,
   );
+  // Fast math is on unless kernel.yaml says so, hence off is a choice of its own.
+  const without = press(FORM, 'fast-math', -1);
+  expect(commandLineOf(without, FORM)).toBe('fa-tui run k --no-fast-math');
+  expect(formRequest(without, FORM).request).toMatchObject({ variant: { fastMath: false } });
   expect(commandLineOf(press(changed, 'phases', 1), own)).toBe(
     `fa-tui build '/home/ada/it'\\''s mine' --set USE_WMMA=1 --fast-math`,
   );
@@ -321,7 +326,7 @@ test('another kernel brings its own parameters and keeps the other fields', () =
     ['samples', 'as usual'],
     ['arch', 'as usual'],
     ['registers', 'as usual'],
-    ['fast-math', 'off'],
+    ['fast-math', 'as usual'],
     ['sanitizer', 'off'],
     ['metrics', 'as usual'],
     ['champion', 'as usual'],
