@@ -6,9 +6,9 @@ import { JobKind } from '@flashcore/shared/contract';
 import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
 import { VIEWS, isSingle, type AppState, type ViewId } from '../state/app-state.ts';
 import { headCount, selectedMap } from '../state/error-map.ts';
-import { inKernels, selectedVariant } from '../state/chosen.ts';
+import { inKernels, kernelWithNotes, selectedVariant } from '../state/chosen.ts';
 import { hasNotes } from '../state/listed-kernel.ts';
-import { attachedJob, hasLines, selectedKernel, showsDistribution, variantsOf } from '../state/selectors.ts';
+import { attachedJob, hasLines, showsDistribution, variantsOf } from '../state/selectors.ts';
 import { hotFigure, shownFinding, listingFiles, openListing } from '../state/source-place.ts';
 import type { CommandRow } from './command.ts';
 
@@ -167,9 +167,9 @@ export const VIEW_COMMANDS = [
     id: 'open-notes',
     keys: ['o'],
     group: 'jobs',
-    help: "In 7: open the kernel's NOTES.md in the editor",
+    help: 'NOTES.md of the kernel in 7, or of the result shown',
     hint: 'notes',
-    when: (state) => inKernels(state) && hasNotes(selectedKernel(state)),
+    when: (state) => hasNotes(kernelWithNotes(state)),
     whyNot: (state) =>
       inKernels(state)
         ? 'The selected kernel has no notes'
@@ -181,7 +181,7 @@ export const VIEW_COMMANDS = [
     group: 'views',
     help: 'The next finding, if a job has several',
     hint: 'finding',
-    when: (state) => !inKernels(state) && (shownFinding(state)?.count ?? 0) > 1,
+    when: (state) => kernelWithNotes(state) === undefined && (shownFinding(state)?.count ?? 0) > 1,
     whyNot: 'There is no other finding to show',
   },
 ] as const satisfies readonly CommandRow[];

@@ -3,8 +3,7 @@ import path from 'node:path';
 import { readForeignFile } from '@flashcore/shared/files';
 import { MAX_TREE_BYTES, NOTES_FILE, sha256Of } from '@flashcore/shared/kernels';
 import { errorText } from '@flashcore/shared/text';
-import { hasRun } from '../state/chosen.ts';
-import { selectedKernel } from '../state/selectors.ts';
+import { hasRun, kernelWithNotes } from '../state/chosen.ts';
 import { sourceTarget, type SourceTarget } from '../state/source-place.ts';
 import { compiledCopy, localSource, readOnlyCopy } from '../watch/source-file.ts';
 import type { Store } from '../session/store.ts';
@@ -35,9 +34,9 @@ const viewed = (copy: string | undefined, { kernelId }: SourceTarget, what: stri
     ? { text: `The source of ${kernelId} is not on this machine, and the runner kept no copy of it`, tone: 'warn' }
     : { text: `${copy} is a read-only copy of ${what}`, tone: 'info' };
 
-/** Opens NOTES.md of the kernel under the cursor of view 7: the user's own, or a copy of the runner's. */
+/** Opens NOTES.md of `kernelWithNotes`: the user's own, or a copy of the runner's. */
 export async function openNotes({ store, session, lendTerminal, edit }: KeyContext): Promise<void> {
-  const kernel = selectedKernel(store.state);
+  const kernel = kernelWithNotes(store.state);
   if (kernel === undefined) return;
   const { folder, kernelId, notes } = kernel;
   await telling(store, async () => {

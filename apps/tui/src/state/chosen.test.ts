@@ -1,7 +1,9 @@
 import { create } from '@bufbuild/protobuf';
-import { JobSchema, KernelSchema } from '@flashcore/shared/contract';
+import { JobResultSchema, JobSchema, KernelSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
-import { isSourceChanged } from './chosen.ts';
+import { initialState, type AppState } from './app-state.ts';
+import { isSourceChanged, kernelWithNotes } from './chosen.ts';
+import type { JobView } from './job-view.ts';
 
 const kernel = (codeDigest: string, folder?: string) => ({
   ...create(KernelSchema, { kernelId: 'k', codeDigest }),
@@ -26,4 +28,18 @@ test('a source does not count as changed without a digest, for an unknown kernel
     isSourceChanged({ kernels: [] }, job('older')),
     isSourceChanged({ kernels: [kernel('now')] }, job('older', { search: 's1' })),
   ]).toEqual([false, false, false, false]);
+});
+
+test('outside of view 7 the key for notes is about a shown result that lacked only notes', () => {
+  const stateWith = (notesWanted: boolean): AppState => {
+    const result = create(JobResultSchema, { acceptability: { possible: false, notesWanted } });
+    const view = { name: 'jobs/a', kernelId: 'k', codeDigest: 'mine', result } as JobView;
+    return {
+      ...initialState({ runner: { label: 'x', embedded: true }, columns: 80, rows: 24, now: 0 }),
+      kernels: [kernel('theirs'), kernel('mine', '/k')],
+      views: { 'jobs/a': view },
+      attached: 'jobs/a',
+    };
+  };
+  expect([true, false].map((wanted) => kernelWithNotes(stateWith(wanted))?.folder)).toEqual(['/k', undefined]);
 });

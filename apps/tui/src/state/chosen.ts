@@ -78,6 +78,17 @@ export const waitingJobs = ({ jobs, caller }: AppState): Job[] =>
 export const kernelShown = (state: AppState): string | undefined =>
   inKernels(state) ? selectedKernel(state)?.kernelId : jobInHand(state)?.kernelId;
 
+/**
+ * The kernel whose NOTES.md the key o opens: the one under the cursor of view 7, or else the kernel of a result that
+ * lacked only notes when it ran. Undefined if there is neither.
+ */
+export function kernelWithNotes(state: AppState): ListedKernel | undefined {
+  if (inKernels(state)) return selectedKernel(state);
+  const job = jobInHand(state);
+  const result = entryOf(state.views, job?.name ?? '')?.result;
+  return job !== undefined && result?.acceptability?.notesWanted ? kernelOf(state, job) : undefined;
+}
+
 /** The folder of `kernelShown`; undefined if the kernel is the runner's own. */
 export function folderShown(state: AppState): string | undefined {
   if (inKernels(state)) return selectedKernel(state)?.folder;

@@ -69,7 +69,7 @@ test('a refusal names what happened to the job, and the key that opens what is m
   const reason = 'NOTES.md was not filled in when this job ran: write into NOTES.md what the kernel changes and why';
   const acceptability = { ...job.result!.acceptability!, possible: false, reason };
   expect(refusalOf(facts, { ...job, result: { ...job.result!, acceptability } }, 'accept')).toBe(
-    `${reason}; o in 7 opens NOTES.md`,
+    `${reason}; o opens NOTES.md`,
   );
 });
 
@@ -104,7 +104,7 @@ test('a result that lacked only notes can be accepted once NOTES.md next to the 
   const answers = [facts('same', `${template}wider tiles`), facts('same', template), facts('other', 'wider tiles')];
   expect(answers.map((state) => refusalOf(state, undocumented, 'accept'))).toEqual([
     undefined,
-    expect.stringMatching(/^NOTES.md says nothing yet: o in 7 opens it. .* without another run$/),
+    expect.stringMatching(/^NOTES.md says nothing yet: o opens it. .* without another run$/),
     expect.stringMatching(/no known folder has the code that ran: 7, then Enter, runs it again$/),
   ]);
   expect(answers.map((state) => openAcceptability(state, undocumented)?.possible)).toEqual([true, false, false]);

@@ -106,7 +106,7 @@ function acceptRefusal(state: DecisionFacts, job: JobView): string | undefined {
       : `it did not pass (${outcomeWord(job)}): 7, then Enter, runs it again`;
   const { possible, notesWanted, reason } = result.acceptability;
   if (notesWanted) return notesRefusal(state, job);
-  if (!possible) return NAMES_NOTES.test(reason) ? `${reason}; o in 7 opens NOTES.md` : reason;
+  if (!possible) return NAMES_NOTES.test(reason) ? `${reason}; o opens NOTES.md` : reason;
   return result.ranking?.ranked ? undefined : 'it ran before ranked runs existed: 7, then Enter, runs it again';
 }
 
@@ -128,7 +128,7 @@ function notesRefusal({ kernels }: DecisionFacts, job: JobView): string | undefi
   if (notesOf(kernels, job).length === 0)
     return 'NOTES.md was not filled in when it ran, and no known folder has the code that ran: 7, then Enter, runs it again';
   return notesToHandIn(kernels, job) === ''
-    ? 'NOTES.md says nothing yet: o in 7 opens it. Once it says what the kernel changes and why, a accepts the result without another run'
+    ? 'NOTES.md says nothing yet: o opens it. Once it says what the kernel changes and why, a accepts the result without another run'
     : undefined;
 }
 
