@@ -1,11 +1,11 @@
 /** Checks the text of a job's page about drawn shapes. */
 import { create } from '@bufbuild/protobuf';
-import { Verdict, VerifyResultSchema, type CaseResult } from '@flashcore/shared/contract';
+import { CaseResultSchema, Verdict, VerifyResultSchema, type CaseResult } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { PLAIN } from '../../testing/result-fixtures.ts';
 import { plainLines } from '../plain/plain-painter.ts';
-import { caseFacts, verifyBlocks } from './cases.ts';
+import { caseFacts, limitText, verifyBlocks } from './cases.ts';
 
 const inputs = [{ distribution: 'normal', verdict: Verdict.FAIL }];
 const rounding = { ratio: 42.5, limit: 2 };
@@ -55,6 +55,14 @@ test('a large error on large values is shown with its share of the limit, if the
     plainLines(verifyBlocks(create(VerifyResultSchema, { cases: [{ ...probe, worstOfLimit }] })), PLAIN).join('\n');
   expect(report(0.032)).toMatch(/largest error +of limit[^]*✓ pass +7\.98 +3\.2 %/);
   expect(report()).not.toContain('of limit');
+});
+
+test('shares of the limit have one form, whether the case passes or not, in at most 7 cells', () => {
+  const shares = [0.0004, 0.032, 0.63, 3.39, 23.6, 99.994, 114.3, 1.2e7];
+  const texts = shares.map((worstOfLimit) =>
+    limitText(create(CaseResultSchema, { verdict: worstOfLimit > 1 ? Verdict.FAIL : Verdict.PASS, worstOfLimit })),
+  );
+  expect(texts).toEqual(['0.0 %', '3.2 %', '63 %', '339 %', '2,360 %', '9,999 %', '1.1e4 %', '1.2e9 %']);
 });
 
 test('of many inputs, the few that the kernel is right on are named', () => {

@@ -36,16 +36,17 @@ const counting = (count: (result: CaseResult) => bigint) =>
     (result) => (count(result) > 0n ? 'bad' : undefined),
   );
 
-/** The error as a share of the tolerance, such as "6 %" or "78x"; empty for a result from an older runner. */
+/** The error as a share of the tolerance, such as "6 %" or "7,800 %"; empty for a result from an older runner. */
 export function limitText(result: CaseResult): string {
   const { worstOfLimit } = result;
   return worstOfLimit === undefined || isWithinLimit(result) ? '' : shareOfLimit(worstOfLimit);
 }
 
+/** Always in percent, so that the rows of a column compare at a glance; at most 7 cells. */
 function shareOfLimit(share: number): string {
-  if (share >= 1e5) return `${share.toExponential(1).replace('+', '')}x`;
-  if (share >= 10) return `${formatCount(Math.round(share))}x`;
-  return `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
+  const percent = share * 100;
+  if (percent >= 9_999.5) return `${percent.toExponential(1).replace('+', '')} %`;
+  return `${percent < 10 ? percent.toFixed(1) : formatCount(Math.round(percent))} %`;
 }
 
 /** True for a failed case whose worst element is within its limit. Its share of the limit would look like a pass. */
