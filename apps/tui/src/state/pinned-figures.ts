@@ -8,7 +8,7 @@ import { mostOf, problemsDiffer, type ComparedJob, type LatencyPair, type Pinned
 import type { VariantView } from './job-view.ts';
 import { MODE_WORDS, shapeShort } from '../present/words.ts';
 
-const LATENCY = 'Latency, p50';
+export const LATENCY = 'Latency, p50';
 export function figureGroups(comparison: PinnedComparison): FigureGroup[] {
   const differ = problemsDiffer(comparison);
   const group = (title: string, figures: readonly PairedFigure[], notCompared = differ): FigureGroup => ({

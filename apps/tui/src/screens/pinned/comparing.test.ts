@@ -65,6 +65,12 @@ test.each([76, 78, 116])('at %i cells both medians are shown, although emulator 
   expect(text).toMatch(/pinned p50 +shown p50[^]* (\S+ [mu]s) +\1 .*not compared/);
 });
 
+test('below emulator times, which are not compared, are the figures of the builds instead of two histograms', () => {
+  const { text } = latencyPane(comparing());
+  expect(text).toMatch(/not compared: [^]*Build[^]*registers\/thread/);
+  expect(text).not.toMatch(/above: shown/);
+});
+
 test('figures keep all their digits, even if names and units do not fit', () => {
   const figures = [{ name: 'l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum', value: '45,620,000' }];
   const { rows } = table(

@@ -4,9 +4,15 @@
  */
 import { formatMicroseconds } from '../../present/numbers.ts';
 import { cutCells } from '../../present/cells/cell-text.ts';
-import { fitRow, run, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
+import { firstRows, fitRow, run, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
 import { blockRows } from '../../present/cells/cells-painter.ts';
-import { PAIRED_ROLES, differText, figureBlocks, timeColumns } from '../../present/sections/paired.ts';
+import {
+  PAIRED_ROLES,
+  differText,
+  figureBlocks,
+  timeColumns,
+  type FigureGroup,
+} from '../../present/sections/paired.ts';
 import { COMPARE_PAGES, type AppState, type ComparePage } from '../../state/app-state.ts';
 import {
   pinnedComparison,
@@ -23,7 +29,7 @@ import { attachedJob, variantsOf } from '../../state/selectors.ts';
 import { JobState } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { noteText } from '../../state/decision.ts';
-import { estimatesText, figureGroups, missingOf, pairedTime } from '../../state/pinned-figures.ts';
+import { LATENCY, estimatesText, figureGroups, missingOf, pairedTime } from '../../state/pinned-figures.ts';
 import { histogramData } from '../../present/cells/histogram.ts';
 import { upperList } from '../pane/list.ts';
 import { sourceDiffRows } from './source-diff.ts';
@@ -133,7 +139,10 @@ function sameText({ pinned, shown }: Pick<PinnedComparison, 'pinned' | 'shown'>)
 
 /** The figures, indented under the titles of their groups. */
 const figureRows = (comparison: PinnedComparison, width: number): Row[] =>
-  figureBlocks(figureGroups(comparison), SIDES).flatMap((block) =>
+  indentedFigures(figureGroups(comparison), width);
+
+const indentedFigures = (groups: readonly FigureGroup[], width: number): Row[] =>
+  figureBlocks(groups, SIDES).flatMap((block) =>
     block.kind === 'heading'
       ? blockRows([block], width)
       : blockRows([block], width - 2).map((row): Row => [run('  '), ...row]),
@@ -165,6 +174,8 @@ function latencyPage(state: AppState, comparison: PinnedComparison, { width, hei
   const simulated = chosen !== undefined && (chosen.pinned.simulated || chosen.shown.simulated);
   const estimated = simulated ? estimateRows(comparison, width) : [];
   const room = height - rows.length - 2 - estimated.length;
+  const below = (pair: LatencyPair, rest: Size): readonly Row[] =>
+    simulated ? comparableRows(comparison, rest) : distributions(pair, rest);
   return {
     remark: `${positionRemark(selected, pairs.length, 'measurement')}, d: figures, source`,
     body: [
@@ -172,7 +183,7 @@ function latencyPage(state: AppState, comparison: PinnedComparison, { width, hei
       [run('─'.repeat(width), 'border')],
       ...(chosen === undefined
         ? []
-        : [verdictRow(chosen), ...estimated, ...(room < 5 ? [] : distributions(chosen, { width, height: room }))]),
+        : [verdictRow(chosen), ...estimated, ...(room < 5 ? [] : below(chosen, { width, height: room }))]),
     ],
   };
 }
@@ -181,6 +192,19 @@ function latencyPage(state: AppState, comparison: PinnedComparison, { width, hei
 function estimateRows(comparison: PinnedComparison, width: number): Row[] {
   const text = estimatesText(comparison);
   return text === '' ? [] : wrapRows(text, width, { hang: 2 });
+}
+
+/** Figures that do compare, for two jobs whose times do not. */
+function comparableRows(comparison: PinnedComparison, { width, height }: Size): readonly Row[] {
+  const groups = figureGroups(comparison).filter(({ figures, notCompared }) => figures.length > 0 && !notCompared);
+  return firstRows(
+    indentedFigures(
+      groups.filter(({ title }) => title !== LATENCY),
+      width,
+    ),
+    height,
+    width,
+  );
 }
 
 /** Why the two jobs have no times to compare. */
