@@ -354,10 +354,11 @@ function showMatch(store: Store, direction: 1 | -1): void {
   showLine(store, line);
 }
 
-/** Says that a search finds nothing, until another text is searched for. */
+/** Says that a search finds nothing, until another text is searched for or the log gets a match. */
 function tellNoMatch(store: Store, text: string): void {
   const { query } = store.state.ui.log;
-  const until = ({ ui }: AppState): boolean => ui.log.query !== query;
+  const until = ({ ui }: AppState): boolean =>
+    ui.log.query !== query || store.search?.neighbor(store.log.start, 1) !== undefined;
   store.dispatch({ type: 'notice', text, tone: 'warn', about: 'view', until });
 }
 
@@ -369,7 +370,12 @@ function showError(store: Store): void {
   const from = follow ? log.start : top + 1;
   for (let line = from; line < log.end; line++) if (isError(line)) return showLine(store, line);
   for (let line = log.start; line < from; line++) if (isError(line)) return showLine(store, line);
-  store.dispatch({ type: 'notice', text: 'The log has no error', tone: 'info', about: 'view' });
+  let seen = log.end;
+  const until = (): boolean => {
+    for (; seen < log.end; seen++) if (isError(seen)) return true;
+    return false;
+  };
+  store.dispatch({ type: 'notice', text: 'The log has no error', tone: 'info', about: 'view', until });
 }
 
 const showLine = (store: Store, top: number): void =>

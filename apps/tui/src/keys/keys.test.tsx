@@ -10,6 +10,7 @@ import {
   FindingKind,
   GetHostResponseSchema,
   JobKind,
+  JobEventSchema,
   JobSchema,
   JobState,
   KernelSchema,
@@ -1382,6 +1383,21 @@ test('a key of the log, pressed in another view, points to view 1; without a job
   terminal = openTerminal({ columns: 120, rows: 40 });
   await terminal.press('E');
   expect(said()).toBe('There is no log: no job is shown');
+});
+
+test('the message that the log has no error goes once it gets one', async () => {
+  const job = 'jobs/44444444-0000-4000-8000-000000000004';
+  const [first] = sampleEvents();
+  terminal.store.dispatch({ type: 'job-event', event: { ...first!, job } });
+  terminal.store.dispatch({ type: 'attach', job });
+  await terminal.press('1E');
+  const said = () => terminal.store.state.notice?.text;
+  expect(said()).toBe('The log has no error');
+  const payload = { case: 'finding', value: { message: 'a race' } } as const;
+  const event = create(JobEventSchema, { job, sequence: first!.sequence + 1n, payload });
+  terminal.store.dispatch({ type: 'job-event', event });
+  terminal.store.dispatch({ type: 'tick', now: terminal.store.state.now + 1 });
+  expect(said()).toBeUndefined();
 });
 
 test('the message about a pinned job goes when another view or job is shown', async () => {
