@@ -181,7 +181,7 @@ export const VIEW_COMMANDS = [
     group: 'views',
     help: 'The next finding, if a job has several',
     hint: 'finding',
-    when: (state) => kernelWithNotes(state) === undefined && (shownFinding(state)?.count ?? 0) > 1,
+    when: (state) => !inKernels(state) && !hasNotes(kernelWithNotes(state)) && (shownFinding(state)?.count ?? 0) > 1,
     whyNot: 'There is no other finding to show',
   },
 ] as const satisfies readonly CommandRow[];

@@ -800,6 +800,14 @@ test('no two commands share a key in a state where both apply', () => {
   ]);
 });
 
+test('o in view 7 never turns to the findings of the shown job', async () => {
+  await showTwoFindings();
+  await terminal.press('7/zzz\r');
+  await terminal.press('o');
+  expect(terminal.store.state.ui.finding).toBe(0);
+  expect(await terminal.screen()).toContain('The selected kernel has no notes');
+});
+
 test('the filter of view 6 leaves the rail as it is, and a click on a hidden job of the rail shows all jobs again', async () => {
   await terminal.press('6/v7\r');
   expect(await terminal.screen()).toMatch(/1 of 1 job, only "v7"/);
