@@ -1,12 +1,13 @@
 /**
- * `npm run ladder`: makes tables from lab/results, which has the programs' original JSON. It writes the tables into
- * documents, between marks such as `<!-- results -->`, and writes the page of every results folder. No figure in them
- * is typed by hand. write.test.ts checks that they are current.
+ * `npm run ladder`: makes tables from lab/results, which has the programs' original JSON, and the table of fa-tui's
+ * keys. It writes the tables into documents, between marks such as `<!-- results -->`, and writes the page of every
+ * results folder. No figure in them is typed by hand. write.test.ts checks that they are current.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { COMMANDS } from '@flashcore/fa-tui/commands';
 import { formatShape } from '@flashcore/shared/kernels';
 import { quantile } from '@flashcore/shared/statistics';
 import { formatMarkdown } from '@flashcore/tools/format-markdown';
@@ -64,6 +65,7 @@ export async function documents(): Promise<Document[]> {
     sweep: newestSweepMarkdown(),
     'sweep-summary': `${sweepSentence()}\n`,
     archives: archivesMarkdown(),
+    keys: keysMarkdown(),
   };
   const marked = [
     'kernels/README.md',
@@ -71,6 +73,7 @@ export async function documents(): Promise<Document[]> {
     'docs/measuring.md',
     'docs/emulator.md',
     'docs/exports.md',
+    'docs/keys.md',
     'lab/results/README.md',
   ].map((path) => {
     const current = readFileSync(join(ROOT, path), 'utf8');
@@ -123,6 +126,16 @@ function archivesMarkdown(): string {
       return [folder, name, String(bytes.length), `\`${createHash('sha256').update(bytes).digest('hex')}\``];
     });
   return markdownTable(['campaign', 'archive', 'bytes', 'SHA-256'], rows);
+}
+
+/** The keys and commands of fa-tui. */
+function keysMarkdown(): string {
+  const rows = COMMANDS.map(({ id, keys, help }) => [
+    keys.map((key) => `\`${key}\``).join(' '),
+    help.replaceAll('|', '\\|'),
+    `\`${id}\``,
+  ]);
+  return markdownTable(['Keys', 'What they do', 'Command'], rows);
 }
 
 /** The tables of the newest folder that has overlap.json. */

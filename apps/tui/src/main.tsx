@@ -1,14 +1,22 @@
-import './address-space.ts';
 import { enableCompileCache } from 'node:module';
 import path from 'node:path';
-import { runProgram } from './commands/program.ts';
+import { lackOfAddressSpace } from '@flashcore/shared/files';
+
+const EXIT_USAGE = 2;
+const CANNOT_WRITE = 3;
+
+// With less address space (`ulimit -v`), V8 and Node's TLS abort while the other modules load.
+const LEAST_ADDRESS_SPACE_BYTES = 1536 * 1024 ** 2;
+const lack = lackOfAddressSpace('fa-tui', LEAST_ADDRESS_SPACE_BYTES);
+if (lack !== undefined) {
+  process.stderr.write(`error: ${lack}\n`);
+  process.exit(EXIT_USAGE);
+}
 
 // V8's compiled code is stored next to the program for the next start. This is safe, because anyone who can write there
-// could also change the program itself. If the folder is not writable, nothing is stored. A command's modules are
-// loaded below this line, so that the cache includes them.
+// could also change the program itself. If the folder is not writable, nothing is stored. All other modules are loaded
+// below this line, so that the cache includes them.
 if (!process.env['NODE_COMPILE_CACHE']) enableCompileCache(path.join(import.meta.dirname, 'compiled'));
-
-const CANNOT_WRITE = 3;
 
 // A reader that closes the pipe early (`| head`) is not an error: end silently, with the exit code known by then.
 for (const stream of [process.stdout, process.stderr]) {
@@ -20,6 +28,7 @@ for (const stream of [process.stdout, process.stderr]) {
   });
 }
 
+const { runProgram } = await import('./commands/program.ts');
 const exitCode = await runProgram(process.argv.slice(2), {
   stdin: process.stdin,
   stdout: process.stdout,

@@ -3,10 +3,12 @@ import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import type { RunnerClient } from '@flashcore/shared/client';
 import {
+  JobState,
   KernelVariantSchema,
   type BenchmarkSettings,
-  type KernelReference,
   type GetJobResponse,
+  type Job,
+  type KernelReference,
 } from '@flashcore/shared/contract';
 import { parseRbkConfig } from '../handover/rbk-config.ts';
 import { rbkReports } from '../handover/rbk-report.ts';
@@ -21,9 +23,11 @@ import {
   type JobCommandOptions,
 } from './options.ts';
 import { OwnKernels } from '../settings/own-kernels.ts';
-import { type StartRequest, jobRequest, type JobAction } from '../session/runner-port.ts';
-import { stopFallbacksOf } from '../session/stop-fallback.ts';
+import { type StartRequest, jobRequest, type JobAction, type RunnerPort } from '../session/runner-port.ts';
 import { namedJob } from '../present/words.ts';
+import { reduceJob, withoutEventsBefore } from '../state/job-reducer.ts';
+import { jobViewOf, type JobView } from '../state/job-view.ts';
+import { idleFallback } from '../state/selectors.ts';
 import type { CommandContext } from './context.ts';
 import { detachFromJob, followJob, type OpenEvents } from './follow-job.ts';
 import { requireOutputs, readNamed } from '../named-files.ts';
@@ -71,6 +75,40 @@ export async function startJob(
 async function stopFallback(kernelId: string, client: RunnerClient, context: CommandContext): Promise<void> {
   for (const job of await stopFallbacksOf(kernelId, client))
     context.note(`Stopped the fallback of ${namedJob(job)}, whose verdict stands: the device is free for this job`);
+}
+
+type FallbackClient = Pick<RunnerPort, 'getHost' | 'listJobs' | 'watch' | 'cancelJob'>;
+
+/**
+ * Cancels the caller's running jobs of a kernel whose verdict stands and whose fallback still runs, so that the next
+ * job gets the device at once. Returns these jobs. A session, which follows the runner's jobs, knows them already.
+ * Errors: RUNNER_UNREACHABLE.
+ */
+export async function stopFallbacksOf(kernelId: string, client: FallbackClient): Promise<Job[]> {
+  const [{ caller }, { jobs }] = await Promise.all([
+    client.getHost({}),
+    client.listJobs({ state: JobState.RUNNING, pageSize: 200 }),
+  ]);
+  const stopped: Job[] = [];
+  for (const job of jobs) {
+    const isOwn = job.owner === undefined || job.owner === caller?.name;
+    if (job.kernelId !== kernelId || job.state !== JobState.RUNNING || !isOwn) continue;
+    if (idleFallback(await viewOf(job, client)) === undefined) continue;
+    await client.cancelJob({ name: job.name });
+    stopped.push(job);
+  }
+  return stopped;
+}
+
+/** The job up to the event that is its last one now. */
+async function viewOf(job: Job, client: FallbackClient): Promise<JobView> {
+  let view = jobViewOf(job);
+  const onExpired = (first: bigint): void => void (view = withoutEventsBefore(view, Number(first)));
+  for await (const event of client.watch(job.name, { onExpired })) {
+    view = reduceJob(view, event);
+    if (event.sequence >= job.lastSequence) break;
+  }
+  return view;
 }
 
 /** Moves a user's kernel folder to the top of the folders in view 7. */

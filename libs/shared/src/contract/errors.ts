@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 // frame.
 import { Status as status } from '@grpc/grpc-js/build/src/constants.js';
 import { ErrorReason } from '../generated/flashcore/runner/v1/error_reason_pb.js';
-import type { EnumName } from './message-types.ts';
+import type { EnumName } from './names.ts';
 
 /** The command line asks for something that can't be done. */
 export class UsageError extends Error {

@@ -22,7 +22,7 @@ import {
   mustBe,
 } from '../data/yaml-file.ts';
 import { entryOf } from '../text/entry-of.ts';
-import type { EnumName } from '../contract/message-types.ts';
+import type { EnumName } from '../contract/names.ts';
 
 type FindingName = EnumName<typeof FindingKind>;
 const FINDINGS = Object.keys(FindingKind).filter((name) => Number.isNaN(Number(name)) && name !== 'UNSPECIFIED') as [

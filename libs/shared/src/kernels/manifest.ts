@@ -6,7 +6,7 @@ import { realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { FlashcoreError } from '../contract/errors.ts';
-import type { EnumName } from '../contract/message-types.ts';
+import type { EnumName } from '../contract/names.ts';
 import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '../files/foreign-file.ts';
 import { FindingKind, KernelSchema, type Kernel, type SourceFile } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { compileExpressions } from './manifest-expressions.ts';

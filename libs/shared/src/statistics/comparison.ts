@@ -1,5 +1,5 @@
 /** The rule that decides when a candidate may replace the champion, applied to one shape and to all shapes. */
-import { timingModeName } from '../contract/message-types.ts';
+import { timingModeName } from '../contract/names.ts';
 import type { Shape } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import {
   ComparisonVerdict,

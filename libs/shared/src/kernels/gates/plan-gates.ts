@@ -2,7 +2,7 @@
  * Applies a plan to one kernel: each gate with its level and target, and everything that must be measured for the
  * gates.
  */
-import { TIMING_MODES } from '../../contract/message-types.ts';
+import { TIMING_MODES } from '../../contract/names.ts';
 import { create } from '@bufbuild/protobuf';
 import { FlashcoreError } from '../../contract/errors.ts';
 import {

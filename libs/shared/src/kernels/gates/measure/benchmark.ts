@@ -1,5 +1,5 @@
 /** Metrics of a benchmark. */
-import { TIMING_MODES } from '../../../contract/message-types.ts';
+import { TIMING_MODES } from '../../../contract/names.ts';
 import type { Shape } from '../../../generated/flashcore/runner/v1/kernel_pb.js';
 import {
   type BenchmarkResult,

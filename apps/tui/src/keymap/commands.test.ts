@@ -1,18 +1,5 @@
 import { expect, test } from 'vitest';
 import { COMMANDS, commandsOf, customKeysProblem, findCommands } from './commands.ts';
-import { KEY_TABLE_BEGIN, KEY_TABLE_END, keysPage, withKeyTable } from './key-table.ts';
-
-test('docs/keys.md is up to date; to update it: npx node apps/tui/src/keymap/key-table.ts', async () => {
-  const { found, wanted } = await keysPage();
-  expect(wanted).toBe(found);
-});
-
-test('updating docs/keys.md changes only the text between its markers', () => {
-  expect(withKeyTable(`a\n${KEY_TABLE_BEGIN}\nold\n${KEY_TABLE_END}\nb`, 'new')).toBe(
-    `a\n${KEY_TABLE_BEGIN}\nnew\n${KEY_TABLE_END}\nb`,
-  );
-  expect(withKeyTable('no markers', 'new')).toBeUndefined();
-});
 
 test('a search for a command prefers exact keys to words that contain them, and the start of a name to its middle', () => {
   expect(findCommands('b')[0]?.id).toBe('pin');

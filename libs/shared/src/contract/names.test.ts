@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { withCurrentNames } from './renamed-fields.ts';
+import { withCurrentNames } from './names.ts';
 
 test("withCurrentNames() gives an old document's fields their current names and removes the prefixes of reasons, at every depth", () => {
   const old = {

@@ -1,4 +1,19 @@
+/** Names of timing modes, enums and fields in texts and JSON, including those of earlier versions. */
+import { TimingMode } from '../generated/flashcore/runner/v1/result_pb.js';
 import { entryOf } from '../text/entry-of.ts';
+
+/** Timing modes by the names that manifests, options and texts use. */
+export const TIMING_MODES = { cold: TimingMode.COLD, hot: TimingMode.HOT } as const;
+
+/** "cold" or "hot"; undefined for a mode that is not set or not known here. */
+export const timingModeName = (mode: TimingMode): keyof typeof TIMING_MODES | undefined =>
+  (['cold', 'hot'] as const).find((name) => TIMING_MODES[name] === mode);
+
+/** The fields of a contract message. */
+export type Plain<Message> = Omit<Message, '$typeName' | '$unknown'>;
+
+/** The names of a contract enum. */
+export type EnumName<Enum> = Exclude<keyof Enum & string, 'UNSPECIFIED'>;
 
 /** Current name of each field that had another name in JSON documents of earlier versions. */
 const RENAMED: Readonly<Record<string, string>> = {
