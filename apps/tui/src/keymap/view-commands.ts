@@ -4,24 +4,13 @@
  */
 import { JobKind } from '@flashcore/shared/contract';
 import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
-import { VIEWS, isSingle, type AppState, type ViewId } from '../state/app-state.ts';
+import { VIEWS, VIEW_HELP, isSingle, type AppState } from '../state/app-state.ts';
 import { headCount, selectedMap } from '../state/error-map.ts';
 import { inKernels, kernelWithNotes, selectedVariant } from '../state/chosen.ts';
 import { hasNotes } from '../state/listed-kernel.ts';
 import { attachedJob, hasLines, showsDistribution, variantsOf } from '../state/selectors.ts';
 import { hotFigure, shownFinding, listingFiles, openListing } from '../state/source-place.ts';
 import type { CommandRow } from './command.ts';
-
-const VIEW_HELP: Record<ViewId, string> = {
-  run: 'Run: phases, findings and the live log',
-  correct: 'Correct: the errors of each case, error map',
-  latency: 'Latency: statistics and live histogram',
-  profile: 'Profile: registers, occupancy, counters',
-  gates: 'Gates: value, target, distance and reason',
-  jobs: 'Jobs, history, leaderboard',
-  kernels: 'Kernels and problems: yours and the ladder',
-  host: 'Host: runner, devices, tools',
-};
 
 export const inMap = ({ ui }: AppState): boolean => ui.view === 'correct' && ui.mapCursor !== undefined;
 /** True if the error map of the failed case can be shown head by head. */

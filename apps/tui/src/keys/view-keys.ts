@@ -12,7 +12,7 @@ import type {
   VIEW_COMMANDS,
 } from '../keymap/view-commands.ts';
 import type { Store } from '../session/store.ts';
-import { COMPARE_PAGES, DISTRIBUTIONS, LINE_SORTS, type ViewId } from '../state/app-state.ts';
+import { COMPARE_PAGES, DISTRIBUTIONS, LINE_SORTS, VIEWS, type ViewId } from '../state/app-state.ts';
 import { movedCursor, selectedMap, worstBlock, type MapCursor, nextHead } from '../state/error-map.ts';
 import { listedLines, selectedListed } from '../screens/profile/listing.ts';
 import type { Handler, HandlersOf } from './handler.ts';
@@ -31,12 +31,10 @@ const show =
   ({ store }) =>
     store.dispatch({ type: 'show', view });
 
-export const SHOW_HANDLERS: HandlersOf<typeof SHOW_COMMANDS> = {
-  'show-run': show('run'),
-  'show-correct': show('correct'),
-  'show-latency': show('latency'),
-  'show-profile': show('profile'),
-  'show-gates': show('gates'),
+type ShowHandlers = HandlersOf<typeof SHOW_COMMANDS>;
+
+export const SHOW_HANDLERS: ShowHandlers = {
+  ...(Object.fromEntries(VIEWS.map((view) => [`show-${view}`, show(view)])) as ShowHandlers),
   'show-jobs': ({ store, session }) => {
     // Pressing 6 again returns from the history or the leaderboard to the jobs.
     if (store.state.ui.view === 'jobs' && store.state.ui.jobList !== 'jobs')
@@ -52,7 +50,6 @@ export const SHOW_HANDLERS: HandlersOf<typeof SHOW_COMMANDS> = {
     store.dispatch({ type: 'show', view: 'kernels' });
     void session.lists.ownKernels();
   },
-  'show-host': show('host'),
 };
 
 export const RAIL_HANDLERS: HandlersOf<typeof RAIL_COMMANDS> = {

@@ -1,27 +1,13 @@
 /** The focused pane as text to paste: plain text, Markdown, the underlying data as JSON, or a picture. */
-import { toJson, type JsonValue } from '@bufbuild/protobuf';
-import {
-  BenchmarkResultSchema,
-  CaseResultSchema,
-  ExperimentSummarySchema,
-  GateResultSchema,
-  HostSchema,
-  JobSchema,
-  KernelSchema,
-  LeaderboardEntrySchema,
-  ProfileResultSchema,
-} from '@flashcore/shared/contract';
 import { frame, insideOf } from '../present/cells/frame.ts';
 import { rowText } from '../present/cells/row.ts';
 import { rowsToSvg } from '../present/cells/svg.ts';
 import { markdownOf } from '../present/plain/markdown-painter.ts';
-import type { AppState, ViewId } from '../state/app-state.ts';
 import type { Snapshot } from '../state/log-search.ts';
-import { historyOf, leaderboardOf, shownVariant } from '../state/selectors.ts';
 import { focusedPane } from './chrome/layout.ts';
 import { screenOf } from './chrome/message.ts';
 import { wholeLine } from './run/log.ts';
-import { viewBlocks } from './view-blocks.ts';
+import { viewResults } from './view-results.ts';
 import { VIEW_FUNCTIONS } from './views.ts';
 
 export type CopyFormat = 'text' | 'markdown' | 'json' | 'svg';
@@ -33,13 +19,13 @@ export function copyOf(snapshot: Snapshot, format: CopyFormat): { text: string; 
   const { body, ...border } = VIEW_FUNCTIONS[view](snapshot, insideOf(pane));
   // In view 1 the whole log is copied, unwrapped, because the log is the part that people paste.
   const lines = view === 'run' ? wholeLog(snapshot) : body.map((row) => rowText(row).trimEnd());
-  const blocks = viewBlocks(snapshot.state, view);
+  const { blocks, data } = viewResults(snapshot, view);
   const results = (): string =>
     blocks.length > 0 ? markdownOf(blocks) : `\`\`\`\n${lines.join('\n').trimEnd().replaceAll('```', "'''")}\n\`\`\`\n`;
   const text = {
     text: () => `${lines.join('\n').trimEnd()}\n`,
     markdown: () => `**${border.title}**${border.badge === undefined ? '' : ` (${border.badge})`}\n\n${results()}`,
-    json: () => `${JSON.stringify(dataOf(snapshot, view), null, 2)}\n`,
+    json: () => `${JSON.stringify(data, null, 2)}\n`,
     svg: () => rowsToSvg(frame(border, body, pane), pane.width),
   }[format]();
   return { text, fileName: `${view}.${EXTENSIONS[format]}` };
@@ -49,42 +35,6 @@ const wholeLog = ({ log }: Snapshot): string[] =>
   Array.from({ length: log.end - log.start }, (_, index) => log.at(log.start + index)).flatMap((line) =>
     line === undefined ? [] : [rowText(wholeLine(line)).trimEnd()],
   );
-
-/** The data of the view, in the proto's JSON mapping. */
-function dataOf({ state, log }: Snapshot, view: ViewId): JsonValue {
-  const variant = shownVariant(state);
-  switch (view) {
-    case 'run':
-      return Array.from({ length: log.end - log.start }, (_, index) => ({ ...log.at(log.start + index) }));
-    case 'correct':
-      return (variant?.cases ?? []).map((one) => toJson(CaseResultSchema, one));
-    case 'latency':
-      return (variant?.benchmarks ?? []).flatMap(({ result }) =>
-        result === undefined ? [] : [toJson(BenchmarkResultSchema, result)],
-      );
-    case 'profile':
-      return variant?.profile === undefined ? null : toJson(ProfileResultSchema, variant.profile);
-    case 'gates':
-      return (variant?.gates ?? []).map((gate) => toJson(GateResultSchema, gate));
-    case 'jobs':
-      return jobsData(state);
-    case 'kernels':
-      return state.kernels.map((kernel) => toJson(KernelSchema, kernel));
-    case 'host':
-      return state.host === undefined ? null : toJson(HostSchema, state.host);
-  }
-}
-
-function jobsData(state: AppState): JsonValue {
-  switch (state.ui.jobList) {
-    case 'jobs':
-      return state.jobs.map((job) => toJson(JobSchema, job));
-    case 'history':
-      return historyOf(state).map((experiment) => toJson(ExperimentSummarySchema, experiment));
-    case 'leaderboard':
-      return leaderboardOf(state).map((entry) => toJson(LeaderboardEntrySchema, entry));
-  }
-}
 
 /** Cells in which no row of a list is cut. */
 const UNCUT_CELLS = 1_000;

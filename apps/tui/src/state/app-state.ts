@@ -38,6 +38,18 @@ export const VIEW_TITLES: Record<ViewId, string> = {
   host: '8 Host',
 };
 
+/** The line of the help about each view's key. */
+export const VIEW_HELP: Record<ViewId, string> = {
+  run: 'Run: phases, findings and the live log',
+  correct: 'Correct: the errors of each case, error map',
+  latency: 'Latency: statistics and live histogram',
+  profile: 'Profile: registers, occupancy, counters',
+  gates: 'Gates: value, target, distance and reason',
+  jobs: 'Jobs, history, leaderboard',
+  kernels: 'Kernels and problems: yours and the ladder',
+  host: 'Host: runner, devices, tools',
+};
+
 export type Connection = 'connecting' | 'connected' | 'reconnecting';
 
 export interface LogPosition {
