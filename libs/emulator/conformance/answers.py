@@ -20,7 +20,8 @@ import sys
 import zlib
 
 import definitions
-from table import FORMS, inputs_of, module_of, register_bits
+from integers import register_bits
+from table import FORMS, inputs_of, module_of
 
 BATCH = 128
 

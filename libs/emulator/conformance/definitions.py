@@ -8,123 +8,27 @@ import re
 from fractions import Fraction
 
 from floats import FORMATS, is_negative, number_of, order_of, rounded
+from integers import (
+    clamped,
+    extended,
+    field,
+    highest,
+    inserted,
+    low24,
+    register_bits,
+    shift,
+    signed,
+    to_bits,
+    truncated_division,
+    width_of,
+)
 import tensor
-from table import bit_pattern, inputs_of, register_bits
+from table import bit_pattern, inputs_of
 
 FLOATS = ("f16", "bf16", "f32", "f64")
 
 
-def width_of(kind):
-    return int(re.sub(r"\D", "", kind.partition(":")[0]))
-
-
-def signed(value, kind):
-    """The integer that a register's bits represent."""
-    width = width_of(kind)
-    value &= (1 << width) - 1
-    return value - (1 << width) if kind[0] == "s" and value >> (width - 1) else value
-
-
-def clamped(value, kind):
-    width = width_of(kind)
-    low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if kind[0] == "s" else (0, (1 << width) - 1)
-    return max(low, min(high, value))
-
-
-def truncated_division(a, b):
-    q = abs(a) // abs(b)
-    return q if (a < 0) == (b < 0) else -q
-
-
-def to_bits(value, kind):
-    """The bits of an integer in a register, sign-extended if the register is wider than the type."""
-    return value & ((1 << register_bits(kind)) - 1)
-
-
 # --- integers ---------------------------------------------------------------------------------------------------------
-
-
-def shift(value, by, kind, left):
-    width = width_of(kind)
-    if left:
-        return value << by if by < width else 0
-    return value >> min(by, width)
-
-
-def field(value, position, length, kind):
-    width = width_of(kind)
-    if width == 32:  # with 64 bits an H200 does not mask the operands
-        position, length = position & 255, length & 255
-    if length == 0:
-        return 0
-    raw = value & ((1 << width) - 1)
-    sign = kind[0] == "s" and raw >> min(position + length - 1, width - 1) & 1
-    out = 0
-    for n in range(width):
-        bit = raw >> (position + n) & 1 if n < length and position + n < width else int(sign)
-        out |= bit << n
-    return out
-
-
-def inserted(a, b, position, length, width):
-    if width == 32:
-        position, length = position & 255, length & 255
-    for n in range(min(length, width)):
-        if position + n < width:
-            b = b & ~(1 << (position + n)) | (a >> n & 1) << (position + n)
-    return b
-
-
-def highest(value, kind, amount):
-    width = width_of(kind)
-    raw = (~value if value < 0 else value) & ((1 << width) - 1)
-    if raw == 0:
-        return 0xFFFFFFFF
-    at = raw.bit_length() - 1
-    return width - 1 - at if amount else at
-
-
-def permuted(a, b, c, mode):
-    data = (b << 32 | a).to_bytes(8, "little")
-    n = c & 3
-    if mode == "":
-        picks = [c >> 4 * k & 15 for k in range(4)]
-    else:
-        picks = {
-            "f4e": [n + k for k in range(4)],
-            "b4e": [(n - k) % 8 for k in range(4)],
-            "rc8": [n] * 4,
-            "ecl": [max(k, n) for k in range(4)],
-            "ecr": [min(k, n) for k in range(4)],
-            "rc16": [2 * (n & 1), 2 * (n & 1) + 1] * 2,
-        }[mode]
-    return sum((data[p & 7] if not p & 8 else (255 if data[p & 7] & 128 else 0)) << 8 * k for k, p in enumerate(picks))
-
-
-def nth_set(mask, base, n):
-    """The position of the n-th set bit counting up from base, or down if n is negative."""
-    if n == 0:
-        return base if mask >> base & 1 else 0xFFFFFFFF
-    left, at = abs(n), base
-    while 0 <= at < 32:
-        left -= mask >> at & 1
-        if left == 0 and mask >> at & 1:
-            return at
-        at += 1 if n > 0 else -1
-    return 0xFFFFFFFF
-
-
-def dot(a, b, c, kinds, parts_of_a, parts_of_b):
-    def part(x, n, kind, width):
-        return signed(x >> n * width, kind[0] + str(width))
-
-    width_a, first_b = parts_of_a
-    count, width_b = parts_of_b
-    return c + sum(part(a, n, kinds[0], width_a) * part(b, first_b + n, kinds[1], width_b) for n in range(count))
-
-
-def low24(value, kind):
-    return signed(value, kind[0] + "24")
 
 
 def carry_chain(op, a, b, c, d):
@@ -199,18 +103,6 @@ def integer(op, kind, a):
         "szext.wrap": lambda: extended(a[0], a[1] & 31, kind),
     }
     return simple[op]() if op in simple else None
-
-
-def extended(value, length, kind):
-    if length >= 32:
-        return value
-    return field(value, 0, length, kind) if length else 0
-
-
-def shifted_pair(op, a, b, c):
-    c = min(c, 32) if "clamp" in op else c & 31
-    both = b << 32 | a
-    return both << c >> 32 if ".l." in op else both >> c
 
 
 # --- floats -----------------------------------------------------------------------------------------------------------
@@ -638,6 +530,12 @@ def atomic_of(each, given):
 
 def lane_operation(each, bits):
     """The results of one lane; None if the form is not defined here."""
+    if each.definition is not None:
+        results = each.definition(*bits)
+        return [
+            x & ((1 << (register_bits(kind) or 1)) - 1)
+            for x, kind in zip(results if isinstance(results, tuple) else (results,), each.writes, strict=True)
+        ]
     name = each.name.split(" ")[0]
     mods = name.split(".")
     kind = mods[-1]
@@ -673,18 +571,6 @@ def lane_operation(each, bits):
         a, b, c = bits[:3]
         d = sum((table >> ((a >> n & 1) << 2 | (b >> n & 1) << 1 | c >> n & 1) & 1) << n for n in range(32))
         return [d] if len(bits) == 3 else [d, int(joined(mods[1], d != 0, bool(bits[3])))]
-    if mods[0] == "isspacep":
-        inside = {"global": 0, "shared": 1, "shared::cluster": 1, "local": 2}.get(mods[1])
-        return [int(n == inside) for n in range(3)]
-    if mods[0].startswith("vabsdiff"):
-        width = 32 // int(mods[0][-1])
-        part = mods[1][0] + str(width)
-        differences = [abs(signed(bits[0] >> at, part) - signed(bits[1] >> at, part)) for at in range(0, 32, width)]
-        if mods[-1] == "add":
-            return [(bits[2] + sum(differences)) & 0xFFFFFFFF]
-        return [sum(x % (1 << width) << width * n for n, x in enumerate(differences))]
-    if mods[0] == "fns":
-        return [nth_set(bits[0], bits[1], signed(bits[2], "s32"))]
     if mods[-1] in ("s16x2", "u16x2", "s32") and (mods[-1] != "s32" or "relu" in mods):
         part = mods[-1].removesuffix("x2")
         result = 0
@@ -693,18 +579,6 @@ def lane_operation(each, bits):
             value = {"add": x + y, "min": min(x, y), "max": max(x, y)}[mods[0]]
             result |= (max(value, 0) if "relu" in mods else value) % (1 << width_of(part)) << at
         return [result]
-    if mods[0] == "shf":
-        return [to_bits(shifted_pair(name, *bits), "b32")]
-    if mods[0] == "prmt":
-        return [permuted(*bits, mods[2] if len(mods) > 2 else "")]
-    if mods[0] in ("dp4a", "dp2a"):
-        kinds = mods[-2:]
-        c = signed(bits[2], each.reads[2])
-        if mods[0] == "dp4a":
-            total = dot(bits[0], bits[1], c, kinds, (8, 0), (4, 8))
-        else:
-            total = dot(bits[0], bits[1], c, kinds, (16, 2 if mods[1] == "hi" else 0), (2, 8))
-        return [to_bits(total, "b32")]
     if mods[-1] == "addc" or mods[-1] == "subc":
         return mixed_carry_chain(mods, width_of(kind), bits)
     if mods[-2:-1] == ["cc"]:

@@ -1,7 +1,8 @@
 """The forms of PTX that are compared with a GPU: the operands and the PTX text of each form.
 
 Each operand is given by its type. In `text`, {d0}, {d1} … are the registers that the form writes, and {a0}, {a1} …
-those that it reads.
+those that it reads. Forms whose operation has no other forms bring their definition along; definitions.py defines the
+rest.
 """
 
 import dataclasses
@@ -9,6 +10,10 @@ import pathlib
 import random
 import struct
 import sys
+from collections.abc import Callable
+from functools import partial
+
+from integers import bits_of, differences, dot, nth_set, permuted, register_bits, shifted_pair
 
 LANES = 64  # per block: two warps, unless a form needs more
 
@@ -25,6 +30,8 @@ class Form:
     lanes: int = LANES
     # Allowed difference between two implementations, in ulps of the result. 0 means the same bits.
     ulps: int = 0
+    # The results of one lane from the bits of its operands. None: definitions.py defines the form.
+    definition: Callable | None = None
     # For each operand whose values are not drawn from its whole range: the name of the rule.
     ranges: tuple = ()
 
@@ -38,13 +45,6 @@ def form(name, writes, reads, text="", **more):
         names = [f"{{d{n}}}" for n in range(len(writes))] + [f"{{a{n}}}" for n in range(len(reads))]
         text = f"{name} {', '.join(names)};"
     FORMS.append(Form(name, text, tuple(writes), tuple(reads), **more))
-
-
-def bits_of(kind):
-    """Width of an operand in bits; 0 for a predicate."""
-    if kind == "pred":
-        return 0
-    return int("".join(c for c in kind.split(":")[0].lstrip("befsu") if c.isdigit()) or 32)
 
 
 # --- integers ---------------------------------------------------------------------------------------------------------
@@ -92,17 +92,18 @@ for s in ("u32", "s32"):
 for a in ("s32", "u32"):
     for b in ("s32", "u32"):
         c = "u32" if a == b == "u32" else "s32"
-        form(f"dp4a.{a}.{b}", c, f"b32 b32 {c}")
-        for half in ("lo", "hi"):
-            form(f"dp2a.{half}.{a}.{b}", c, f"b32 b32 {c}")
+        form(f"dp4a.{a}.{b}", c, f"b32 b32 {c}", definition=partial(dot, (a, b, c), (8, 0), (4, 8)))
+        for half, first in (("lo", 0), ("hi", 2)):
+            form(f"dp2a.{half}.{a}.{b}", c, f"b32 b32 {c}", definition=partial(dot, (a, b, c), (16, first), (2, 8)))
 for lut in (0x00, 0x17, 0x6A, 0x80, 0x96, 0xCA, 0xE8, 0xFE):
     form(f"lop3.b32 {lut:#x}", "b32", "b32 b32 b32", f"lop3.b32 {{d0}}, {{a0}}, {{a1}}, {{a2}}, {lut:#x};")
 for direction in "lr":
     for mode in ("wrap", "clamp"):
-        form(f"shf.{direction}.{mode}.b32", "b32", "b32 b32 u32:shift")
-form("prmt.b32", "b32", "b32 b32 b32")
-for mode in ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16"):
-    form(f"prmt.b32.{mode}", "b32", "b32 b32 b32")
+        name = f"shf.{direction}.{mode}.b32"
+        form(name, "b32", "b32 b32 u32:shift", definition=partial(shifted_pair, f"{direction}.{mode}"))
+for mode in ("", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16"):
+    name = f"prmt.b32.{mode}".rstrip(".")
+    form(name, "b32", "b32 b32 b32", definition=partial(permuted, mode))
 for mode in ("clamp", "wrap"):
     form(f"bmsk.{mode}.b32", "b32", "u32:shift u32:shift")
     for t in ("s32", "u32"):
@@ -204,8 +205,14 @@ for width in "24":
     for kind in "us":
         for ending in ("", ".add"):
             name = f"vabsdiff{width}.{kind}32.{kind}32.{kind}32{ending}"
-            form(name, "b32", "b32 b32 u32", f"{name} {{d0}}, {{a0}}, {{a1}}, {{a2}};")
-form("fns.b32", "b32", "b32 u32:lane s32:few")
+            form(
+                name,
+                "b32",
+                "b32 b32 u32",
+                f"{name} {{d0}}, {{a0}}, {{a1}}, {{a2}};",
+                definition=partial(differences, kind, int(width), ending == ".add"),
+            )
+form("fns.b32", "b32", "b32 u32:lane s32:few", definition=nth_set)
 form("mad.hi.sat.s32", "s32", "s32 s32 s32")
 form("slct.ftz.b32.f32", "b32", "b32 b32 f32")
 form("cvt.pack.sat.u4.s32.b32", "b32", "s32 s32 b32")
@@ -213,7 +220,15 @@ form("cvt.pack.sat.s4.s32.b32", "b32", "s32 s32 b32")
 form("cvt.pack.sat.s8.s32.b32", "b32", "s32 s32 b32")
 form("cvt.pack.sat.u2.s32.b32", "b32", "s32 s32 b32")
 form("cvt.pack.sat.u16.s32", "b32", "s32 s32")
-for space in ("shared", "global", "local", "const", "param", "shared::cluster"):
+# The results tell whether global, shared and local memory are in the space.
+for space, inside in (
+    ("shared", (0, 1, 0)),
+    ("global", (1, 0, 0)),
+    ("local", (0, 0, 1)),
+    ("const", (0, 0, 0)),
+    ("param", (0, 0, 0)),
+    ("shared::cluster", (0, 1, 0)),
+):
     form(
         f"isspacep.{space}",
         "pred pred pred",
@@ -222,6 +237,7 @@ for space in ("shared", "global", "local", "const", "param", "shared::cluster"):
         f"cvta.global.u64 %at, %in; isspacep.{space} {{d0}}, %at; "
         f"mov.u64 %at, tile; cvta.shared.u64 %at, %at; isspacep.{space} {{d1}}, %at; "
         f"mov.u64 %at, own; cvta.local.u64 %at, %at; isspacep.{space} {{d2}}, %at; }}}}",
+        definition=partial(tuple, inside),
     )
 
 # --- atomics ----------------------------------------------------------------------------------------------------------
@@ -674,15 +690,6 @@ def inputs_of(each):
 
 
 # --- PTX --------------------------------------------------------------------------------------------------------------
-
-
-def register_bits(kind):
-    kind, _, rule = kind.partition(":")
-    if kind == "pred":
-        return 0
-    if kind.endswith("x2") or kind.endswith("x4"):
-        return 32
-    return 32 if rule == "32" else bits_of(kind)
 
 
 def entry_of(number, each):
