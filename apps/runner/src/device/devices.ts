@@ -3,7 +3,7 @@ import { totalmem } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { DeviceState, DeviceSchema, type Device, type RooflineSchema } from '@flashcore/shared/contract';
-import { DATA_SHEETS, archLimits, findDataSheet, type DataSheet } from '@flashcore/shared/kernels';
+import { DATA_SHEETS, findDataSheet, type DataSheet } from '@flashcore/shared/kernels';
 import type { DeviceFacts } from '../../worker/messages/device.ts';
 import type { HostSettings } from '../build/build-tools.ts';
 import { EMULATOR_ID } from '../spec/choose-device.ts';
@@ -71,24 +71,29 @@ function describeGpu(facts: DeviceFacts, ordinal: number): Device {
 /** Describes the emulator by the data sheet whose limits it has, without compiling anything. */
 export function describeEmulator(ordinal: number): Device {
   const sheet = DATA_SHEETS[0]!;
-  const limits = archLimits(sheet.arch)!;
   return create(DeviceSchema, {
     deviceId: ordinal === 0 ? EMULATOR_ID : `${EMULATOR_ID}${ordinal}`,
     name: 'flashcore CPU emulator (L4 limits)',
     simulated: true,
-    arch: sheet.arch,
-    multiprocessors: sheet.multiprocessors,
+    ...deviceOfSheet(sheet),
     // The emulator's own limit: an L4's memory or half of the host's, whichever is less.
     memoryBytes: BigInt(Math.min(24 * 1024 ** 3, Math.floor(totalmem() / 2))),
-    l2Bytes: BigInt(sheet.l2Bytes),
-    smemOptinBytes: limits.smemPerCtaOptinBytes,
-    smemPerMultiprocessorBytes: limits.smemPerSmBytes,
-    registersPerMultiprocessor: limits.registersPerSm,
     driverVersion: '13.0',
-    roofline: rooflineOf(sheet),
     state: DeviceState.READY,
   });
 }
+
+/** The fields of a device that its data sheet has. */
+export const deviceOfSheet = (sheet: DataSheet) =>
+  ({
+    arch: sheet.arch,
+    multiprocessors: sheet.multiprocessors,
+    l2Bytes: BigInt(sheet.l2Bytes),
+    smemOptinBytes: sheet.smemPerCtaOptinBytes,
+    smemPerMultiprocessorBytes: sheet.smemPerSmBytes,
+    registersPerMultiprocessor: sheet.registersPerSm,
+    roofline: rooflineOf(sheet),
+  }) satisfies MessageInitShape<typeof DeviceSchema>;
 
 const rooflineOf = (sheet: DataSheet): MessageInitShape<typeof RooflineSchema> => ({
   fp16TensorTflops: sheet.fp16TensorTflops,

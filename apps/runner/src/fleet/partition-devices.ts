@@ -1,8 +1,8 @@
 import { clone, create } from '@bufbuild/protobuf';
 import { DeviceSchema, DeviceState, FlashcoreError, type Device, UsageError } from '@flashcore/shared/contract';
-import { archLimits, findDataSheet } from '@flashcore/shared/kernels';
+import { findDataSheet } from '@flashcore/shared/kernels';
 import { EMULATOR_ID } from '../spec/choose-device.ts';
-import { describeEmulator } from '../device/devices.ts';
+import { describeEmulator, deviceOfSheet } from '../device/devices.ts';
 import type { PartitionSettings } from './fleet-file.ts';
 
 /**
@@ -12,26 +12,14 @@ import type { PartitionSettings } from './fleet-file.ts';
 export function expectedDevice({ partition, deviceId, device }: PartitionSettings): Device {
   if (device === EMULATOR_ID) return asPartition(describeEmulator(0), deviceId);
   const sheet = findDataSheet(device);
-  const limits = sheet && archLimits(sheet.arch);
-  if (!sheet || !limits)
+  if (!sheet)
     throw new UsageError(
       `partition ${partition}: must be a GPU that flashcore has a data sheet of, or "${EMULATOR_ID}", got "${device}"`,
     );
   return create(DeviceSchema, {
     deviceId,
     name: sheet.name,
-    arch: sheet.arch,
-    multiprocessors: sheet.multiprocessors,
-    l2Bytes: BigInt(sheet.l2Bytes),
-    smemOptinBytes: limits.smemPerCtaOptinBytes,
-    smemPerMultiprocessorBytes: limits.smemPerSmBytes,
-    registersPerMultiprocessor: limits.registersPerSm,
-    roofline: {
-      fp16TensorTflops: sheet.fp16TensorTflops,
-      fp32Tflops: sheet.fp32Tflops,
-      memoryGbPerSecond: sheet.memoryGbPerSecond,
-      source: sheet.source,
-    },
+    ...deviceOfSheet(sheet),
     state: DeviceState.READY,
   });
 }

@@ -22,7 +22,7 @@ export interface SizeClasses {
 /** If a kernel takes more widths than this, they are grouped by their rank. */
 export const WIDTH_CLASSES = 4;
 /** Tiles that a kernel may have without naming them in its manifest. */
-export const HIDDEN_TILES = [48, 64, 80, 96, 112, 128, 160, 192, 224];
+const HIDDEN_TILES = [48, 64, 80, 96, 112, 128, 160, 192, 224];
 /** Larger counts are "many". */
 const FEW = 4;
 /** Larger constants are more often numbers of threads than rows or keys of a tile. */

@@ -1,13 +1,6 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
-import {
-  benchmarkSettings,
-  profileSettings,
-  variantSettings,
-  verifySettings,
-  positive,
-  type JobCommandOptions,
-} from './options.ts';
+import { experimentSettings, variantSettings, positive, type JobCommandOptions } from './options.ts';
 import { evaluateCandidate } from '../search/evaluate.ts';
 import type { Evaluation } from '../search/evaluation.ts';
 import type { CommandContext } from './context.ts';
@@ -42,15 +35,7 @@ export async function evaluate(
   if (base?.kind === 'build')
     throw new UsageError(`--base ${options.base}: must be a kernel or a folder, whose sources can be read`);
   const jobSeconds = Math.max(1, seconds - MARGIN_SECONDS);
-  const settings = {
-    deviceId: options.device ?? '',
-    verify: verifySettings(options),
-    benchmark: benchmarkSettings(options),
-    profile: profileSettings(options),
-    plan: options.plan ?? '',
-    maxQueueSeconds: jobSeconds,
-    maxRunSeconds: jobSeconds,
-  };
+  const settings = experimentSettings(options, { queue: jobSeconds, run: jobSeconds });
   const signal = AbortSignal.timeout(seconds * 1000);
   return context.withStartedRunner(async (connection) => {
     const evaluation = await evaluateCandidate(connection, {

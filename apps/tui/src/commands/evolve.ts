@@ -2,18 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError, type Device } from '@flashcore/shared/contract';
 import { readNotes } from '@flashcore/shared/kernels';
-import {
-  benchmarkSettings,
-  dollars,
-  profileSettings,
-  variantSettings,
-  verifySettings,
-  integer,
-  positive,
-  type JobCommandOptions,
-} from './options.ts';
+import { experimentSettings, dollars, variantSettings, integer, positive, type JobCommandOptions } from './options.ts';
 import { evolve, isComplete } from '../search/evolve.ts';
-import type { ExperimentSettings } from '../search/experiment-request.ts';
 import { manifestOf, readSource, sourceBytes, MAX_SOURCE_BYTES } from '../search/kernel-source.ts';
 import { CONFIGS, type SearchConfig } from '../search/population.ts';
 import { protocolSchemas } from '../search/protocol.ts';
@@ -76,7 +66,7 @@ export async function evolveCommand(
   if (options.resume !== undefined) {
     const store = openSearch(environment, options.resume);
     return context.withStartedRunner((connection) => {
-      requireRate(deviceOf(connection.client, settingsOf(kept(store)).deviceId), store.plan.maxUsd);
+      requireRate(deviceOf(connection.client, kept(store).device ?? ''), store.plan.maxUsd);
       return run({ store, connection, inFlight }, context);
     });
   }
@@ -152,15 +142,7 @@ async function notesOf(kernel: Exclude<KernelArgument, { kind: 'build' }>, clien
   return readNotes(kernel.folder);
 }
 
-const settingsOf = (options: JobCommandOptions): ExperimentSettings => ({
-  deviceId: options.device ?? '',
-  verify: verifySettings(options),
-  benchmark: benchmarkSettings(options),
-  profile: profileSettings(options),
-  plan: options.plan ?? '',
-  maxQueueSeconds: 0,
-  maxRunSeconds: DEFAULTS.jobSeconds,
-});
+const settingsOf = (options: JobCommandOptions) => experimentSettings(options, { queue: 0, run: DEFAULTS.jobSeconds });
 
 interface SearchToRun {
   store: SearchStore;

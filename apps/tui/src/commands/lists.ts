@@ -23,7 +23,7 @@ import { ExitCode, UsageError } from '../exit-code.ts';
 /** Limit on the running jobs whose titles are shown with their pilots. */
 const MOST_TITLES = 1_000;
 
-interface PageOptions {
+export interface PageOptions {
   readonly limit?: string;
   readonly kernel?: string;
   readonly label?: string[];

@@ -16,6 +16,7 @@ import {
 import { readForeignText, whyUnreadable } from '@flashcore/shared/files';
 import { parseCase } from '@flashcore/shared/kernels';
 import { shortName } from '../present/words.ts';
+import type { ExperimentSettings } from '../search/experiment-request.ts';
 import type { TlsFlags } from '../connection/target.ts';
 import type { ColorMode } from '../present/plain/report-format.ts';
 import { UsageError } from '../exit-code.ts';
@@ -181,6 +182,20 @@ export function profileSettings(options: JobCommandOptions): ProfileSettings {
     counters: options.metric ?? [],
   });
 }
+
+/** The settings of the experiments of a search or an agent. `seconds` are limits; 0: none. */
+export const experimentSettings = (
+  options: JobCommandOptions,
+  seconds: { readonly queue: number; readonly run: number },
+): ExperimentSettings => ({
+  deviceId: options.device ?? '',
+  verify: verifySettings(options),
+  benchmark: benchmarkSettings(options),
+  profile: profileSettings(options),
+  plan: options.plan ?? '',
+  maxQueueSeconds: seconds.queue,
+  maxRunSeconds: seconds.run,
+});
 
 /** The text of the gates file; empty if none is given. The runner reports mistakes in it. Errors: UsageError. */
 export function gatesText({ gates }: JobCommandOptions): string {

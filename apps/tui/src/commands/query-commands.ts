@@ -6,6 +6,7 @@ import { completion, SHELLS } from './completion-scripts.ts';
 import { addDecisionCommands } from './decision-commands.ts';
 import type { ImportProblemOptions } from './import-problem.ts';
 import type { LeaderboardCommandOptions } from './leaderboard.ts';
+import type { PageOptions } from './lists.ts';
 import {
   fileOptions,
   leaderboardOptions,
@@ -34,12 +35,6 @@ fa-tui problem import flashinfer_trace --to problems
 fa-tui problem import definitions/gqa_paged/gqa_paged_decode_h32_kv8_d128_ps1.json --to problems
 fa-tui problem import KernelBench/level1 --from kernelbench --to problems
 fa-tui problem import reference-kernels/problems --from gpumode --to problems`;
-
-interface PageOptions {
-  readonly limit?: string;
-  readonly kernel?: string;
-  readonly label?: string[];
-}
 
 /** Adds the commands that query the runner or show the results of jobs. */
 export function addQueryCommands(program: Command, define: Define): void {

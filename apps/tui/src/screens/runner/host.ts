@@ -1,5 +1,5 @@
 /** View 8: the runner, its devices and tools, and the sandbox for kernels. */
-import { memoryLabel } from '../../present/sections/host.ts';
+import { memoryLabel, STATE_WORDS } from '../../present/sections/host.ts';
 import {
   DeviceState,
   JobState,
@@ -90,14 +90,8 @@ function runnerRows(host: Host, state: AppState, width: number): Row[] {
 }
 
 function deviceRows(device: Device, width: number): Row[] {
-  const state = {
-    [DeviceState.UNSPECIFIED]: '-',
-    [DeviceState.READY]: 'ready',
-    [DeviceState.BUSY]: 'busy',
-    [DeviceState.QUARANTINED]: 'quarantined',
-  }[device.state];
   const groups: Row[] = [
-    labelled('state', state, device.state === DeviceState.QUARANTINED ? 'bad' : undefined),
+    labelled('state', STATE_WORDS[device.state], device.state === DeviceState.QUARANTINED ? 'bad' : undefined),
     labelled('arch', device.arch),
     labelled('SMs', String(device.multiprocessors)),
     ...(device.memoryBytes > 0n ? [labelled(memoryLabel(device), formatBytes(Number(device.memoryBytes)))] : []),
@@ -122,7 +116,7 @@ function deviceRows(device: Device, width: number): Row[] {
     ...(device.simulated ? wrapRows(SIMULATED_TEXT, width, { role: 'warn' }) : []),
     ...(device.stateReason === undefined
       ? []
-      : wrapRows(withShortNames(`${state}: ${device.stateReason}`), width, {
+      : wrapRows(withShortNames(`${STATE_WORDS[device.state]}: ${device.stateReason}`), width, {
           role: device.state === DeviceState.QUARANTINED ? 'bad' : 'dim',
           hang: 2,
         })),

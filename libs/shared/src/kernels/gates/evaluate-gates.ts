@@ -55,13 +55,6 @@ export interface GateAnswer {
   partial: boolean;
 }
 
-/** The answers of all gates, in order. */
-export function evaluateGates(gates: readonly PlannedGate[], context: GateContext): GateResult[] {
-  const answers = new Map<string, GateResult>();
-  for (const gate of gates) if (gate.phase !== 'group') answers.set(gate.id, evaluateGate(gate, context).result);
-  return gates.map((gate) => answers.get(gate.id) ?? evaluateGroup(gate, answers));
-}
-
 /** Evaluates a gate that has a metric of its own, unlike a group. */
 export function evaluateGate(gate: PlannedGate, context: GateContext): GateAnswer {
   const answer = MEASURES[gate.phase as Exclude<GatePhase, 'group'>](context, gate.metric, gate.target);

@@ -7,7 +7,8 @@ import { FlashcoreError } from '../../contract/errors.ts';
 import { outcomeOfVariant } from '../../contract/outcome.ts';
 import { Outcome } from '../../generated/flashcore/runner/v1/job_pb.js';
 import { parseManifest } from '../manifest.ts';
-import { evaluateGates } from './evaluate-gates.ts';
+import { evaluateGate, evaluateGroup } from './evaluate-gates.ts';
+import type { PlannedGate } from './gate.ts';
 import { parseGates } from './gates-file.ts';
 import type { GateContext } from './measure/answer.ts';
 import { findPlan, gateNeeds, plannedGates, planMessage } from './plan-gates.ts';
@@ -21,6 +22,13 @@ import {
   Verdict,
 } from '../../generated/flashcore/runner/v1/result_pb.js';
 import { parseShape } from '../shape.ts';
+
+/** The answers of all gates, in order. */
+function evaluateGates(gates: readonly PlannedGate[], context: GateContext): GateResult[] {
+  const answers = new Map<string, GateResult>();
+  for (const gate of gates) if (gate.phase !== 'group') answers.set(gate.id, evaluateGate(gate, context).result);
+  return gates.map((gate) => answers.get(gate.id) ?? evaluateGroup(gate, answers));
+}
 
 const read = (name: string) => readFileSync(join(import.meta.dirname, '../../../../../kernels', name), 'utf8');
 const cases = parseCases(read('cases.yaml'), 'cases.yaml');
