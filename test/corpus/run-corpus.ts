@@ -57,7 +57,7 @@ export async function runCorpus(run: CorpusRun): Promise<CorpusResult> {
   for (const cheat of run.cheats) {
     const judgement = await judgeKernel(client, cheat);
     const { family, name, parameters, rule, passes } = cheat;
-    // Unless that is what stops the cheat, a mistake in its source shows nothing about the rules.
+    // A cheat that does not compile tests no rule, except where the rule is that it must not compile.
     const isJudged = judgement.error === undefined || (rule === 'build' && judgement.outcome === 'COMPILE_FAILED');
     const caught = isJudged && judgement.findings.length > 0;
     result.cheats.push({ family, name, parameters, rule, passes, caught, ...judgement });

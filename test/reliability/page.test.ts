@@ -14,7 +14,7 @@ test.each(Object.entries(PROMISES))('%s: the tests that show the promise exist',
   expect(tests.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
 });
 
-test('the last soak has figures of every campaign of this folder that reports figures', () => {
+test('the last soak ran every campaign of this folder that reports figures', () => {
   const campaigns = readdirSync(import.meta.dirname)
     .filter((name) => name.endsWith('.test.ts'))
     .flatMap((name) =>

@@ -104,7 +104,7 @@ function optionsOf(
     ...given,
     gateway: pilot.gateway,
     endsAtMs: minutes > 0 ? Date.now() + minutes * 60_000 : Infinity,
-    // The gateway shows them before the pilot gives up, which takes longer.
+    // The pilot goes on trying for a long time; until then the gateway shows these words.
     onUnreached: (problem) => void leaveLastWords(tryingWords(problem), environment),
   };
 }

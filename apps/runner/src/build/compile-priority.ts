@@ -6,7 +6,7 @@ const LOWEST = constants.priority.PRIORITY_LOW;
 
 /** Time that a compilation whose priority may not be raised has to end before it is started again. */
 const GRACE_MS = 2_000;
-/** `nice` may lower the priority of a process that was found a moment before, so that processes are looked at again. */
+/** Priorities are set again after this time, because a starting `nice` may have lowered one in the meantime. */
 const AGAIN_MS = 500;
 
 export interface PriorityOptions {

@@ -57,8 +57,8 @@ const OF_THE_REQUEST: readonly FlashcoreError['reason'][] = [
   'NOT_IMPLEMENTED',
 ];
 /**
- * Errors of the node, with which a job ends there although another node may carry it out. A pilot that gives a job back
- * gets no other.
+ * Errors of the node, and their remedies. The job ends with the error although another node might run it: a pilot that
+ * gave the job back would get no further jobs.
  */
 const OF_THE_NODE: Readonly<Record<string, string>> = {
   DISK_FULL: "Free space on the disk of the node's scratch folder, or lower scratch_gib",

@@ -404,7 +404,7 @@ test('a pilot that ends at once is reported at once, if the scheduler says that 
   expect(pool.account.schedulerProblem).toBe(`partition gpu: ${state.why}`);
 });
 
-test('a pilot that can start on no other node than a bad one is replaced by one for all nodes', async () => {
+test('if a pilot may start only on a bad node, a pilot for all nodes replaces it', async () => {
   const { scaler, state, present, clock } = fixture();
   state.queued = 1;
   Object.assign(state, { why: 'pilot 1 on n1: no space is left', node: 'n1' });

@@ -12,9 +12,9 @@ const SPECIAL_PER_CYCLE = 0.5;
 const SECTORS_PER_CYCLE = 4;
 const fp32FlopsPerCycle = (arch: string): number => (arch === 'sm_80' ? 128 : 256);
 
-/** A line is named from this share on. */
+/** Advice names a line that has at least this share of the work. */
 const SHARE_NAMED = 0.1;
-/** Below this ratio to the next unit, the two take about the same time. */
+/** Two units take about the same time if the ratio of their times is below this. */
 const CLEAR_LEAD = 1.1;
 
 export interface CountedWork {

@@ -71,7 +71,7 @@ test('champions follow from the decisions: accepted, replaced, rejected, undone'
   ]);
   await client.undo({ job: first });
   await expect(client.undo({ job: first })).rejects.toMatchObject({ reason: 'NOT_ACCEPTABLE' });
-  // The list of experiments has the decision that stands: first and again were undone.
+  // The list of experiments shows the decisions in force: those about `first` and `again` were undone.
   const { experiments } = await client.listExperiments();
   expect(experiments.map(({ job, decision }) => [job!.name, decision && DecisionKind[decision.kind]])).toEqual([
     [again, undefined],

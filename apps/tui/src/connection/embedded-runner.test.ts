@@ -110,7 +110,7 @@ test('a runner is started once: clients that start at the same time and later cl
   for (const { pid, address } of [...others, later]) expect([pid, address]).toEqual([first.pid, first.address]);
 });
 
-// The short form has apps/runner/src/daemon.test.ts, where a second runner takes the directory of a killed one.
+// apps/runner/src/daemon.test.ts has a short form of this: a second runner takes the directory of a killed one.
 if (ALL_TESTS)
   test('after kill -9 another runner takes over the directory', async () => {
     const first = await ensure();

@@ -136,7 +136,7 @@ const solutionOf = (
   ],
 });
 
-/** The notice of a kernel that is known to be wrong, before a description. */
+/** A notice to put before a description if the last verdict on the kernel was bad; otherwise empty. */
 export const noticeBefore = (kernel: ExportedKernel): string => {
   const notice = unverifiedNotice(kernel);
   return notice === undefined ? '' : `${notice}. `;

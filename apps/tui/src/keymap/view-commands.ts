@@ -18,7 +18,7 @@ const hasHeads = (state: AppState): boolean => {
   const selected = selectedMap(state);
   return selected !== undefined && headCount(selected.map) > 1;
 };
-/** False in the views that are not about the attached job; its keys work there, but are not the ones to look for. */
+/** False in views that are not about the attached job. The job's keys work there too, but the hints leave them out. */
 export const showsJob = ({ ui }: AppState): boolean => ui.inRail || !['jobs', 'kernels', 'host'].includes(ui.view);
 export const comparing = ({ ui }: AppState): boolean => ui.view === 'latency' && ui.comparing;
 

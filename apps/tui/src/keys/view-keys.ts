@@ -40,7 +40,7 @@ export const SHOW_HANDLERS: ShowHandlers = {
     if (store.state.ui.view === 'jobs' && store.state.ui.jobList !== 'jobs')
       store.dispatch({ type: 'job-list', list: 'jobs' });
     store.dispatch({ type: 'show', view: 'jobs' });
-    // The runner's own sources may have changed, which marks jobs.
+    // The list marks jobs whose kernel has changed on the runner since.
     void session.lists.kernels();
   },
   'show-kernels': ({ store, session }) => {

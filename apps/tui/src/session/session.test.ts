@@ -593,7 +593,7 @@ test('an embedded runner that was killed is started again, and the screen says s
   expect([store.state.connection, shown()]).toEqual(['connected', '']);
 });
 
-test('a restart of the runner stays on the screen until a key is pressed, and in view 8', () => {
+test('the message about a restart of the runner goes with the next key, but stays in view 8', () => {
   const at = (seconds: number) => Date.UTC(2026, 10, 30, 20, 39, seconds);
   const store = new Store({
     state: initialState({ runner: { label: 'embedded', embedded: true }, columns: 80, rows: 24, now: at(0) }),

@@ -13,7 +13,7 @@ const endedSince = (leftAt: number | undefined, { state, endTime }: Job): boolea
 export const isUnseen = ({ leftAt, views }: Pick<AppState, 'leftAt' | 'views'>, job: Job): boolean =>
   endedSince(leftAt, job) && entryOf(views, job.name) === undefined;
 
-/** Since when the lab log can list the jobs, in milliseconds since 1970, the usual time first; 0 for all jobs. */
+/** The times from which the lab log can start, default first, in milliseconds since 1970; 0 means all jobs. */
 export const labLogTimes = ({ leftAt = 0, jobs }: Pick<AppState, 'leftAt' | 'jobs'>): readonly number[] =>
   leftAt > 0 && jobs.some((job) => endedSince(leftAt, job)) ? [leftAt, 0] : [0];
 

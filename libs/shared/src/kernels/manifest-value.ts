@@ -63,7 +63,7 @@ export const layoutsOf = (manifest: Pick<Manifest, 'layouts' | 'path'>, paramete
     return holds && order.some((dim, place) => dim !== place) ? [{ tensor, order, when: undefined }] : [];
   });
 
-/** Parameters that decide the kernel's dtype, or only those that decide on dtypes other than one. */
+/** Parameters that decide the kernel's dtype. With `but`, parameters that select this dtype are left out. */
 export function dtypeParameters({ math: { inputs } }: Pick<Manifest, 'math'>, but?: TensorDtype): string[] {
   if (typeof inputs === 'string') return [];
   const kept = inputs.filter(({ dtype }) => dtype === but).flatMap(({ when }) => when.names);
@@ -80,7 +80,6 @@ export const tensorParameters = (manifest: Pick<Manifest, 'math' | 'layouts'>): 
 ];
 
 /** The dtype in which the tensor cores accumulate with these parameters. Errors: those of inputsOf(). */
-
 export function accumulateOf(manifest: Pick<Manifest, 'math' | 'path'>, parameters: Parameters): 'fp16' | 'fp32' {
   const { accumulate } = manifest.math;
   if (typeof accumulate === 'string') return accumulate;

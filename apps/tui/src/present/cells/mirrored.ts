@@ -61,7 +61,7 @@ export function mirroredHistogram({ upper, lower }: Mirrored, { width, height, m
   ];
 }
 
-/** The axis of the histogram of that width, and the cells left of it, for a plot below it. */
+/** The time axis of a histogram of `width` cells, and the cells to its left, so that a plot below can be aligned. */
 export function mirroredAxis(both: Mirrored, width: number): { readonly axis: TimeAxis; readonly margin: number } {
   const { bins, countCells } = layout(both, width);
   return { axis: { low: bins.low, high: bins.low + bins.span }, margin: countCells };

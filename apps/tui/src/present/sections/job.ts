@@ -127,7 +127,7 @@ function footBlocks(ended: EndedJob): Block[] {
   ];
 }
 
-/** A benchmark whose question was the speed passes without an answer if the speed could not be judged. */
+/** Says that a benchmark passed although the speed, which it was to find out, could not be judged. */
 function speedRemark({ job, result }: EndedJob): string {
   if (job.kind !== JobKind.BENCHMARK || job.outcome !== Outcome.PASSED) return '';
   const isOpen = (result?.variants ?? []).some(({ benchmarks, comparison }) =>

@@ -88,7 +88,7 @@ interface FieldLook {
   usual: string | undefined;
   /** The values of a parameter that a search tries; undefined if the form does not start a search. */
   searched: readonly string[] | undefined;
-  /** The form's command, if it does not take the field. */
+  /** The form's command if it ignores the field; undefined if it uses the field. */
   notIn: string | undefined;
   selected: boolean;
   wrong: boolean;

@@ -65,7 +65,7 @@ function labLogChoice(state: AppState): string {
   return `t ${overlay.since === 0 ? 'since you left' : 'all jobs'}  `;
 }
 
-/** The keys of the field with the cursor: a text is typed, the other fields have a choice of values. */
+/** The keys of the selected field: ← and → move the cursor in a text field, and choose a value in all others. */
 function formHint({ ui: { overlay } }: AppState): string {
   const field = overlay?.kind === 'form' ? overlay.form.fields[overlay.form.selected] : undefined;
   const isText = field !== undefined && isTyped(field);
@@ -75,7 +75,7 @@ function formHint({ ui: { overlay } }: AppState): string {
 
 // Keys that change something come before keys that only move.
 const RANKS: Record<string, number> = {
-  // Whoever sees a part of a list must see how to get all of it back.
+  // A filtered list must say how to get the whole list back.
   'clear-filter': 1,
   'hottest-line': 1,
   instructions: 1,

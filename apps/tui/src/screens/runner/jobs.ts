@@ -167,7 +167,7 @@ function jobPreview(state: AppState, job: Job, { width, height }: Size): Row[] {
   return [...above, ...firstRows(summary, Math.max(LEAST_SUMMARY_ROWS, room), width), ...below];
 }
 
-/** The share of the pane that a long summary may take with what is above and below it. */
+/** The largest share of the pane for a summary together with the lines above and below it. */
 const PREVIEW_SHARE = 0.5;
 const LEAST_SUMMARY_ROWS = 4;
 const WIDE = 100;
