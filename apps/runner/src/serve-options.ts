@@ -227,7 +227,7 @@ const OPTIONS = {
     read: metricsAddress,
     otherwise: none<ListenAddress>(),
   },
-  logLevel: oneOf('--log-level <level>', 'of the log on stderr, in JSON lines', {
+  logLevel: oneOf('--log-level <level>', 'level of the log, which is JSON lines on stderr', {
     choices: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
     variable: 'FLASHCORE_LOG_LEVEL',
     otherwise: 'info',
@@ -245,14 +245,14 @@ const BOX_LIMITS = {
   },
   processes: {
     flags: '--box-processes <processes>',
-    about: 'processes of one compilation or kernel, likewise',
+    about: 'processes of one compilation or kernel; needs a cgroup',
     read: count,
     otherwise: () => defaultLimits().processes,
     inWords: '1024',
   },
   cpus: {
     flags: '--box-cpus <processors>',
-    about: 'processors of one compilation or kernel, likewise; 0.5 is half of one',
+    about: 'processors of one compilation or kernel, 0.5 for half of one; needs a cgroup',
     read: within({ least: 0.1, most: 4096 }),
     otherwise: none<number>(),
     inWords: 'all',
@@ -271,7 +271,7 @@ const QUOTAS = {
   },
   callsPerSecond: {
     flags: '--max-calls-per-second <calls>',
-    about: 'with TLS: sustained calls of one client',
+    about: 'with TLS: calls that one client may make on average',
     read: count,
     otherwise: always(50),
     inWords: '50',
@@ -279,7 +279,7 @@ const QUOTAS = {
   },
   uploadMibPerHour: {
     flags: '--max-upload-mib-per-hour <MiB>',
-    about: 'with TLS: sources of one client',
+    about: 'with TLS: sources that one client may upload',
     read: count,
     otherwise: always(256),
     inWords: '256',
@@ -298,7 +298,7 @@ const QUOTAS = {
 const SECURITY = {
   folder: {
     flags: '--tls <folder>',
-    about: 'serve TLS with ca.crt, server.crt and server.key; always beyond this machine',
+    about: 'serve TLS with ca.crt, server.crt and server.key; required beyond this machine',
     read: (folder: string) => resolve(folder),
     otherwise: none<string>(),
     inWords: 'tls/ in the data folder',

@@ -33,7 +33,8 @@ export function addAccessCommands(
   program: Command,
   { defaultData, say }: { defaultData: string; say: (line: string) => void },
 ): void {
-  const ofData = (command: Command): Command => command.option('--data <folder>', 'of the runner', defaultData);
+  const ofData = (command: Command): Command =>
+    command.option('--data <folder>', "the runner's data folder", defaultData);
   const ofTls = (command: Command): Command =>
     ofData(command).option('--tls <folder>', 'with ca.crt and ca.key (default: tls/ in the data folder)');
   const tlsFolder = ({ tls, data }: Flags): string => resolve(tls ?? join(data, 'tls'));

@@ -27,16 +27,16 @@ export function addCompileCommand(program: Command, { repositoryRoot, defaultDat
     .description(
       'compiles the emulator and the CPU reference, so that no job waits for it; a runner compiles what it lacks',
     )
-    .option('--into <folder>', 'of compiled libraries, by digest', installedFolder(repositoryRoot))
+    .option('--into <folder>', 'where to put the libraries, each under its digest', installedFolder(repositoryRoot))
     .addOption(
-      new Option('--emulator-engine <engine>', 'of the emulator that is compiled')
+      new Option('--emulator-engine <engine>', 'engine of the emulator to compile')
         .choices(ENGINES_WANTED)
         .default(DEFAULT_ENGINE),
     )
     .addOption(
       new Option(
         '--vectors <which>',
-        'of the PTX engine: what this host runs, or all, for an installation that others share',
+        'vector path of the PTX engine: the one for this host, or all, for an installation that several hosts share',
       )
         .choices(['host', 'all'])
         .default('host'),

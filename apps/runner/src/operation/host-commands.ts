@@ -19,7 +19,8 @@ interface Surroundings {
 
 /** Commands of a host's administrator: gc, backup, restore, purge. Each runs to its end. */
 export function addOperationCommands(program: Command, { defaultData, say, defer }: Surroundings): void {
-  const ofData = (command: Command): Command => command.option('--data <folder>', 'of the runner', defaultData);
+  const ofData = (command: Command): Command =>
+    command.option('--data <folder>', "the runner's data folder", defaultData);
   const gc = ofData(program.command('gc'))
     .description(
       'removes events, artifacts, sources and builds beyond the limits below; results and history always stay. For a stopped runner: one that runs does it daily (serve --keep-…)',

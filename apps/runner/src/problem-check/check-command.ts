@@ -65,8 +65,8 @@ export function addCheckCommand(program: Command, surroundings: Surroundings): v
     .description(
       'judges the mutants of a problem on its cases and tests its symmetries, without a GPU (docs/problems.md)',
     )
-    .addOption(new Option('--dtype <dtype>', 'of the tensors').choices(TENSOR_DTYPES).default('fp16'))
-    .option('--tolerance <profile>', 'of cases.yaml', 'parity')
+    .addOption(new Option('--dtype <dtype>', 'dtype of the tensors').choices(TENSOR_DTYPES).default('fp16'))
+    .option('--tolerance <profile>', 'limit on the error: a profile of cases.yaml', 'parity')
     .option('--data <folder>', 'where the CPU reference is kept once compiled', surroundings.defaultData)
     .option('--json', 'the matrix as JSON')
     .action((id: string | undefined, flags: CheckFlags) => surroundings.defer(() => check(id, flags, surroundings)));

@@ -36,7 +36,7 @@ export function addDecisionCommands(program: Command, define: Define): void {
   const champions = program
     .command('champions')
     .option('--trail', 'also every decision that was made')
-    .option('--kernel <id>', 'only of this kernel')
+    .option('--kernel <id>', 'only champions of this kernel')
     .option(
       '--save [folder]',
       "write them, with their sources, to a folder (default: flashcore.yaml's, else ./champions)",
@@ -53,8 +53,8 @@ export function addDecisionCommands(program: Command, define: Define): void {
 export function addLoginCommands(program: Command, define: Define): void {
   const login = program
     .command('login')
-    .argument('<address>', 'host:port of a runner that serves TLS, or ssh://host before it')
-    .option('--name <name>', "for --runner (default: the address's host)")
+    .argument('<address>', 'host:port of a runner that serves TLS, or ssh://host to reach it through ssh')
+    .option('--name <name>', "name to give to --runner (default: the address's host)")
     .description('store how to reach a runner: a token (typed, or from stdin), or --tls-cert with --tls-key');
   define<GlobalOptions & { name?: string }>(login, async (context, options, address) =>
     (await import('./login.ts')).login(address, options, context),

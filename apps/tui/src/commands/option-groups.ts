@@ -23,8 +23,8 @@ export const repeated = (value: string, previous: string[] = []): string[] => [.
 
 export const pageOptions = (command: Command): Command =>
   command
-    .option('--limit <n>', 'most to list, 1 to 1000 (default 50)')
-    .option('--kernel <id>', 'only of this kernel')
+    .option('--limit <n>', 'how many to list at most, 1 to 1000 (default 50)')
+    .option('--kernel <id>', 'only jobs of this kernel')
     .option('--label <NAME=VALUE>', 'only with this label (repeatable)', repeated);
 
 const dtypeOption = (about: string): Option => new Option('--dtype <name>', about).choices([...TENSOR_DTYPES]);
@@ -33,7 +33,7 @@ export const leaderboardOptions = (command: Command): Command =>
   command
     .option(
       '--device <name or id>',
-      'as the driver names it ("NVIDIA H200"), or as fa-tui host does (default: the host\'s first)',
+      'the driver\'s name of the device ("NVIDIA H200"), or its id in fa-tui host (default: the host\'s first)',
     )
     .option('--problem <id>', 'what the kernels compute, for example rmsnorm (default attention)')
     .option(
@@ -44,7 +44,7 @@ export const leaderboardOptions = (command: Command): Command =>
     .addOption(dtypeOption('dtype of the tensors (default fp16)'))
     .addOption(new Option('--mode <name>', 'how samples were taken (default hot)').choices(['hot', 'cold']))
     .option('--protocol <name>', 'measuring protocol, for example "flashcore-protocol 3" (default: the runner\'s)')
-    .option('--limit <n>', 'most rows of the table, 1 to 1000 (default 50)')
+    .option('--limit <n>', 'how many rows to show at most, 1 to 1000 (default 50)')
     .option('--export <file>', 'also write the table as an HTML page, with the evidence of each row');
 
 export const shapeOption = (command: Command): Command =>
@@ -187,9 +187,10 @@ export const evolveOptions = (command: Command): Command =>
     .option('--proposer <command>', 'proposes the next candidate: one JSON document in, one out')
     .option('--proposer-seconds <s>', 'limit on one proposal (default 300)')
     .addOption(
-      new Option('--config <name>', 'information for the proposer: the best code; with thoughts; with parents').choices(
-        ['free', 'insight', 'full'],
-      ),
+      new Option(
+        '--config <name>',
+        'what the proposer gets: the best code, also thoughts of other trials, or also parents',
+      ).choices(['free', 'insight', 'full']),
     )
     .option('--trials <n>', 'candidates to try (default 45)')
     .option('--population <n>', 'correct candidates that parents are drawn from (default 5)')
@@ -241,7 +242,7 @@ export const reportOptions = (command: Command): Command =>
     )
     .option('--from <paths...>', 'files or folders of --json output, instead of a runner; for a search, its folder')
     .option('--since <when>', 'lab-log, kernel: jobs that ended since then, for example 2026-11-21 or 3d')
-    .option('--kernel <id>', 'lab-log: only of this kernel')
+    .option('--kernel <id>', 'lab-log: only jobs of this kernel')
     .option('--limit <n>', 'lab-log, kernel: most jobs to read (default 200)')
     .option('--svg <folder>', 'also write each plot there as a picture')
     .option('--suite <name>', 'pull-request: title of the comment, which identifies it (default flashcore)')

@@ -55,7 +55,10 @@ export function addQueryCommands(program: Command, define: Define): void {
       .option('--from-ptx <file>', "start from another compiler's PTX: the code gives a draft of the manifest")
       .option('--from-triton <file>', 'start from a function in Triton: the Python gives kernel.py and a draft')
       .option('--entry <function>', 'with --from-triton, the function that is launched (default: the only one)')
-      .option('--problem <id>', 'what it computes: without --from, its simplest kernel is copied (default: attention)')
+      .option(
+        '--problem <id>',
+        "what the kernel computes; without --from, the problem's simplest kernel is copied (default: attention)",
+      )
       .description('start a kernel of your own as a copy of another: manifest, source and notes'),
     async (context, options, name) => (await import('./new-kernel.ts')).newKernel(name, options, context),
   );
@@ -65,7 +68,7 @@ export function addQueryCommands(program: Command, define: Define): void {
       .argument('<folder>', "a kernel folder whose source is Triton's Python")
       .option('--to <folder>', "the folder to make; its last part becomes the kernel's id")
       .option('--set <NAME=VALUE>', 'a parameter of the kernel, for example NUM_WARPS=8 (repeatable)', repeated)
-      .option('--config <name>', "a config of the kernel's manifest")
+      .option('--config <name>', 'a named set of parameters of the kernel')
       .option('--arch <arch>', "for example sm_90 (default: the manifest's)")
       .description("compile a Triton kernel to PTX with this machine's Triton, for runners without it"),
     async (context, options, folder) => (await import('./compile.ts')).compileKernel(folder, options, context),
@@ -76,9 +79,9 @@ export function addQueryCommands(program: Command, define: Define): void {
   );
   const host = program
     .command('host')
-    .addArgument(new Argument('[action]', 'of a host behind ssh').choices(HOST_ACTIONS))
+    .addArgument(new Argument('[action]', 'what to do with a host behind ssh').choices(HOST_ACTIONS))
     .argument('[runner]', 'ssh://host, or its name (default: --runner)')
-    .option('--bundle <file>', 'install: made by npx nx bundle runner (default: the one in out/)')
+    .option('--bundle <file>', 'install: the bundle that npx nx bundle runner made (default: the one in out/)')
     .description(
       "devices, tools and isolation of the runner's host; install: bring flashcore there; start, stop: by its hooks",
     );
@@ -96,7 +99,7 @@ export function addQueryCommands(program: Command, define: Define): void {
   query<UninstallOptions>(
     program
       .command('uninstall')
-      .option('--purge', 'remove jobs, results, settings and logins of this user, after a question')
+      .option('--purge', "ask, then remove this user's jobs, results, settings and logins")
       .option('--yes', 'with --purge: do not ask')
       .description('show how to remove flashcore and what it keeps on this machine; --purge deletes that'),
     async (context, options) => (await import('./uninstall.ts')).uninstall(options, context),
@@ -118,8 +121,8 @@ export function addQueryCommands(program: Command, define: Define): void {
         '[problem]',
         'list, check: its id (default: all, or all with mutants); import: a definition, or a folder of them',
       )
-      .addOption(new Option('--dtype <dtype>', 'check: of the tensors (default fp16)').choices(DTYPES))
-      .option('--tolerance <profile>', 'check: a profile of cases.yaml (default parity)')
+      .addOption(new Option('--dtype <dtype>', 'check: dtype of the tensors (default fp16)').choices(DTYPES))
+      .option('--tolerance <profile>', 'check: limit on the error, a profile of cases.yaml (default parity)')
       .option('--to <folder>', 'import: the folder of problems, where each becomes a folder')
       .addOption(
         new Option(
@@ -127,7 +130,7 @@ export function addQueryCommands(program: Command, define: Define): void {
           'import: problems that are Python programs, run in a sandbox on a host with PyTorch',
         ).choices(PROGRAMS),
       )
-      .option('--any-reference', 'import: also what has a reference that nobody has compared with the operation')
+      .option('--any-reference', 'import: also definitions whose reference nobody has compared with the operation')
       .description(
         "list problems, check that a problem's cases find mistakes, or import problems; needs neither runner nor GPU (docs/problems.md)",
       )

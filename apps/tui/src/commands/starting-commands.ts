@@ -72,7 +72,9 @@ export function addStartingCommands(program: Command, define: Define): void {
   rbkOption(
     jobOptions(
       variantOptions(
-        benchmarkOptions(shapeOption(start('bench', "measure the latency, or without a kernel SDPA's (--sdpa)"))),
+        benchmarkOptions(
+          shapeOption(start('bench', "measure a kernel's latency or, if none is named, SDPA's (--sdpa)")),
+        ),
       ),
     ),
   );
@@ -118,14 +120,16 @@ export function addStartingCommands(program: Command, define: Define): void {
     program
       .command('watch-source')
       .argument('[folder]', `a folder with a kernel.yaml; ${HERE}`, given)
-      .description('run the experiment at every save; a newer save cancels a running job; a terminal opens the program')
+      .description(
+        'run the experiment at every save; a newer save cancels a running job; in a terminal, opens the program',
+      )
       .option('--quick', 'build and run the smallest case first; the rest only if that passes'),
   );
   define<JobCommandOptions>(watched, async (context, options, folder) =>
     (await import('./watch-source.ts')).watchSource(folder || kernelHere(), options, context),
   );
   const first = experimentOptions(
-    program.command('start').description('run the default experiment (npm start); a terminal opens the program'),
+    program.command('start').description('run the default experiment (npm start); in a terminal, opens the program'),
   );
   define<JobCommandOptions>(first, async (context, options) =>
     (await import('./interactive.ts')).startDefault(options, context),

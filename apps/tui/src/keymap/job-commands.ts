@@ -124,7 +124,7 @@ const WIDE = 100;
 const namedIn7 = (state: AppState, kernelId = ''): string =>
   inKernels(state) && state.ui.columns >= WIDE && kernelId !== '' ? ` ${kernelId}` : '';
 
-/** In 7, only a folder of the user is there to be edited; of other kernels, e opens the source. */
+/** In 7, `e` edits only folders of the user; of other kernels it shows the source. */
 function editHint(state: AppState): string {
   if (hasLines(state)) return 'edit';
   if (!inKernels(state)) return '';

@@ -114,7 +114,7 @@ test('the message about a cancelled job that waited says that it has ended', asy
   expect(await said('jobs/waiting')).toBe('Cancelled waiting');
   expect(await said('jobs/waiting', 'jobs/other')).toBe('Cancelled waiting and other');
   expect(await said('jobs/a', 'jobs/b', 'jobs/c', 'jobs/d', 'jobs/e')).toBe('Cancelled a, b, c and 2 others');
-  // The others are cancelled, and said to be, although the runner refuses one.
+  // The runner refuses one; the others are cancelled, and the message says so.
   expect(await said('jobs/foreign', 'jobs/waiting')).toBe("Cancelled waiting. Cannot cancel foreign: it is ada's");
 });
 
