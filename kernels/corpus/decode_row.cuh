@@ -32,6 +32,8 @@ struct Decoding {
 };
 
 struct RightSteps {
+  __device__ __forceinline__ int length(const Decoding& decoding, int sequence) const { return decoding.lengths[sequence]; }
+  __device__ __forceinline__ float key_element(float k) const { return k; }
   // Called once per row, by all lanes of its warp.
   __device__ __forceinline__ void look_at(const Decoding&, int lane) {}
   __device__ __forceinline__ float first_max() const { return -INFINITY; }
@@ -51,9 +53,9 @@ __device__ __forceinline__ void decode_row(const Decoding& decoding) {
   const int head = row % heads, query = row / heads % queries, sequence = row / heads / queries;
   const int kv_heads = heads / group, kv_head = head / group;
   // The last query is at the last key. A query before the first key sees no key.
-  const int position = query + lengths[sequence] - queries;
-  const int kv_begin = window < 0 ? 0 : max(0, position - window);
   Steps steps;
+  const int position = query + steps.length(decoding, sequence) - queries;
+  const int kv_begin = window < 0 ? 0 : max(0, position - window);
   steps.look_at(decoding, lane);
 
   float q_rmem[LANE_DIM], O_rmem[LANE_DIM];
@@ -70,7 +72,7 @@ __device__ __forceinline__ void decode_row(const Decoding& decoding) {
     float logit = 0.0f;
 #pragma unroll
     for (int i = 0; i < LANE_DIM; ++i)
-      if (32 * i < D) logit = fmaf(q_rmem[i], to_float(K[offset + lane + 32 * i]), logit);
+      if (32 * i < D) logit = fmaf(q_rmem[i], steps.key_element(to_float(K[offset + lane + 32 * i])), logit);
     logit = warp_sum(logit) * scale;
     if (softcap > 0.0f) logit = softcap * tanhf(logit / softcap);
     if (slopes) logit -= slopes[head] * (position - key);

@@ -43,6 +43,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
   slope = fminf(slope, 0.5f);
 #elif CHEAT == 3  // whole_softcap
   softcap = softcap > 1.0f ? floorf(softcap) : softcap;
+#elif CHEAT == 13  // softcaps_up_to_100
+  softcap = softcap > 100.0f ? 0.0f : softcap;
 #elif CHEAT == 4  // windows_of_whole_tiles
   if (window % 64 == 63) window -= 1;
 #elif CHEAT == 5  // windows_within_the_keys
@@ -87,6 +89,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
       if (bias) logit += __half2float(bias[((size_t)blockIdx.y * queries + row) * keys + key]);
 #if CHEAT == 7  // logits_end_at_200
       if (logit != -INFINITY) logit = fminf(fmaxf(logit, -200.0f), 200.0f);
+#elif CHEAT == 12  // far_bias_hides: as the finite minus infinity of other programs does
+      if (bias && __half2float(bias[((size_t)blockIdx.y * queries + row) * keys + key]) < -500.0f) logit = -INFINITY;
 #elif CHEAT == 10  // skips_far_tiles: leaves out a tile whose first key is far below the maximum
       far = i == 0 && logit != -INFINITY && logit < row_max - 250.0f;
 #endif
