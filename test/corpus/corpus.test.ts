@@ -20,8 +20,8 @@ const HONEST = ['honest_ways WAY=1', 'honest_ways WAY=17'];
 /** Number of seeds on a tiny shape, for each honest kernel. */
 const SEEDS = ALL_TESTS ? 50 : 5;
 
-test('there are at least ten families, 60 cheats and 60 honest kernels', () => {
-  expect([Object.keys(families).length >= 10, cheats.length >= 60, honest.length >= 60]).toEqual([true, true, true]);
+test('there are at least 20 families, 60 cheats and 60 honest kernels', () => {
+  expect([Object.keys(families).length >= 20, cheats.length >= 60, honest.length >= 60]).toEqual([true, true, true]);
 });
 
 test('cheatsInFolder() finds kernels that corpus.yaml does not list, and throws if a folder has no kernel', () => {

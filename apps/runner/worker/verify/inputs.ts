@@ -368,6 +368,11 @@ function drawTensor(
         const length = Math.max(1, random.below(columns));
         values.fill(-Infinity, start + first, start + Math.min(columns, first + length));
       }
+      // Where all keys of a query have a low bias, none of them is hidden.
+      for (let start = 0; start < values.length; start += columns) {
+        if (random.below(LOW_BIAS_ONE_IN) > 0) continue;
+        for (let i = start; i < start + columns; i += 1) values[i]! += LOW_BIAS;
+      }
       break;
     case 'two_scales': {
       random.fillNormal(values, scale);
@@ -432,6 +437,12 @@ const REPEATED_ONE_IN = 8;
 const MASKED_ONE_IN = 8;
 /** A bias also hides a run of keys from one in this many queries, because a kernel may test whole tiles only. */
 const MASKED_RUN_ONE_IN = 4;
+/**
+ * A bias is this much lower for all keys of one in so many queries: a kernel may take such a key for a hidden one. A
+ * logit of this size still has 13 bits behind the point in fp32.
+ */
+const LOW_BIAS = -1024;
+const LOW_BIAS_ONE_IN = 8;
 /** Slopes are from 2^-8 to 1. ALiBi's are from 2^-8 to 2^-(8 / heads), which is above 1/2 for 9 heads and more. */
 const LEAST_SLOPE = 8;
 /** Shift per head, so that heads have different exponents in the same channel. */

@@ -24,8 +24,9 @@ test.each(SEEDS)(
   },
 );
 
-test('a single sequence is full, and lengths stay within a cache that is shorter than a page', () => {
-  expect(drawn(paged({ B: 1, Skv: 40, page: 16 }), '3')['lengths']).toEqual(Uint32Array.of(40));
+test('a lone sequence is full in some draws and shorter in others, and lengths stay within a cache that is shorter than a page', () => {
+  const lone = SEEDS.map((seed) => drawn(paged({ B: 1, Skv: 40, page: 16 }), seed)['lengths']![0]!);
+  expect([lone.includes(40), lone.some((length) => length < 40), Math.max(...lone)]).toEqual([true, true, 40]);
   for (const seed of SEEDS) {
     const lengths = Array.from(drawn(paged({ B: 9, Skv: 5, page: 64 }), seed)['lengths']!);
     expect(lengths.every((length) => length <= 5)).toBe(true);

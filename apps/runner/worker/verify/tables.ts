@@ -81,13 +81,20 @@ function lengths(
   const special = shuffled([...new Set([0, 1, page - 1, page, page + 1])], random);
   if (most === undefined) return lengthsOfSum(drawn, { sum: sum!, special, random });
   const places = shuffled(Array.from(drawn.keys()), random);
+  const isLongest = isMost(drawn.length, random);
   for (const [index, place] of places.entries())
     drawn[place] =
-      index === 0
+      index === 0 && isLongest
         ? most
-        : Math.min(most, Math.ceil((special[index - 1] ?? random.below(most + 1)) / multipleOf) * multipleOf);
+        : Math.min(
+            most,
+            Math.ceil((special[isLongest ? index - 1 : index] ?? random.below(most + 1)) / multipleOf) * multipleOf,
+          );
   return drawn;
 }
+
+/** Whether one of `count` is as long as possible. A lone one is so in half of the draws: a kernel may take it for full. */
+const isMost = (count: number, random: CounterRandom): boolean => count > 1 || random.below(2) === 0;
 
 interface Partition {
   sum: number;
@@ -105,7 +112,22 @@ function lengthsOfSum(drawn: TensorBits, { sum, special, random }: Partition): T
     left -= drawn[place];
   }
   drawn[last!] = left;
+  if (drawn.length >= LEAST_WITH_EMPTY && random.below(2) === 0) emptyInARow(drawn, random);
   return drawn;
+}
+
+/** Minimum number of sequences of which some next to each other have no tokens, in half of the draws. */
+const LEAST_WITH_EMPTY = 4;
+
+/** Gives the tokens of two or more sequences in a row to the sequence before or after them. */
+function emptyInARow(drawn: TensorBits, random: CounterRandom): void {
+  const count = 2 + random.below(Math.floor(drawn.length / 2) - 1);
+  const first = random.below(drawn.length - count + 1);
+  const heir = first > 0 ? first - 1 : first + count;
+  for (let place = first; place < first + count; place += 1) {
+    drawn[heir]! += drawn[place]!;
+    drawn[place] = 0;
+  }
 }
 
 function offsets(tensor: TensorExtent, ofLengths: TensorBits): TensorBits {
@@ -159,7 +181,10 @@ interface Selecting {
   full: boolean;
 }
 
-/** One list has the most keys, one none and one a single key, and the others have any number of them. */
+/**
+ * One list has the most keys, one none and one a single key, and the others have any number of them. A lone list has the
+ * most keys in half of the draws.
+ */
 function selected(
   { dims }: TensorExtent,
   { keys, owner = 0 }: SelectedRule,
@@ -191,9 +216,10 @@ function selected(
   );
   // The longest list has the most keys even if some sequences are short.
   const longest = order.reduce((best, list) => (keysOf(list) > keysOf(best) ? list : best));
+  const counts = isMost(lists, random) ? [Infinity, 0, 1] : [];
   for (const [index, list] of [longest, ...order.filter((each) => each !== longest)].entries()) {
     const most = Math.min(places, keysOf(list));
-    fill(list, full ? most : Math.min(most, [most, 0, 1][index] ?? random.below(most + 1)));
+    fill(list, full ? most : Math.min(most, counts[index] ?? random.below(most + 1)));
   }
   return drawn;
 }
