@@ -93,7 +93,10 @@ function lengths(
   return drawn;
 }
 
-/** Whether one of `count` is as long as possible. A lone one is so in half of the draws: a kernel may take it for full. */
+/**
+ * Whether one of `count` is as long as possible. A lone one is so in half of the draws, because a kernel may take it for
+ * full.
+ */
 const isMost = (count: number, random: CounterRandom): boolean => count > 1 || random.below(2) === 0;
 
 interface Partition {
@@ -182,8 +185,8 @@ interface Selecting {
 }
 
 /**
- * One list has the most keys, one none and one a single key, and the others have any number of them. A lone list has the
- * most keys in half of the draws.
+ * One list has the most keys, one none and one a single key, and the others have any number of them. A lone list has
+ * the most keys in half of the draws.
  */
 function selected(
   { dims }: TensorExtent,
