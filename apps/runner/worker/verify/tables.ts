@@ -94,8 +94,8 @@ function lengths(
 }
 
 /**
- * Whether one of `count` is as long as possible. A lone one is so in half of the draws, because a kernel may take it for
- * full.
+ * Whether one of `count` is as long as possible. A lone one is so in half of the draws, because a kernel may take it
+ * for full.
  */
 const isMost = (count: number, random: CounterRandom): boolean => count > 1 || random.below(2) === 0;
 
