@@ -70,13 +70,18 @@ export function drawInputs(drawnCase: ProblemCase, input: SeededInput, drawer?: 
       const bits = emptyBits(elementsOfTensor(tensor), dtype);
       return drawer.normal(bits, { dtype, key: random.key, stream: random.stream, scale });
     }
-    const matrices = matricesOf(tensor);
-    if (kind === 'constant') return constantRows(matrices, { dtype, random, scale });
-    if (kind === 'one_hot') return oneHotRows(matrices, { dtype, random, scale });
-    const drawing = { dtype, random, scale, ...shared(matrices) };
+    if (kind === 'constant') return constantRows(matricesOf(tensor), { dtype, random, scale });
+    if (kind === 'one_hot') return oneHotRows(matricesOf(tensor), { dtype, random, scale });
+    const layout = layoutOf(tensor, drawnCase);
+    const drawing = { dtype, random, scale, ...shared(layout) };
     // The inputs of timed launches, which have even lengths, are flipped.
     const lowest = !input.evenLengths && !tensor.rows;
-    return drawnBits(drawTensor(kind, matrices, drawing), { dtype, lowest });
+    // Without a drawer, normal numbers must be where a drawer puts them.
+    const values =
+      kind === 'normal'
+        ? drawTensor(kind, matricesOf(tensor), drawing)
+        : inTensorOrder(drawTensor(kind, layout, drawing), layout);
+    return drawnBits(values, { dtype, lowest });
   }
 }
 
@@ -160,28 +165,92 @@ function once<Value>(compute: () => Value): () => Value {
   return () => (value ??= compute());
 }
 
+/** A tensor as matrices of the rows of one head of one sequence, whatever the order of its dimensions. */
+interface Layout extends Matrices {
+  /** Number of matrices whose rows alternate in memory, as heads do in [tokens, heads, columns]; 1: none. */
+  readonly interleaved: number;
+  /** Number of sequences, or of pages. */
+  readonly batches: number;
+  /** The sequence and the head of a matrix. */
+  readonly placeOf: (matrix: number) => { batch: number; head: number };
+}
+
+/** Tensors whose dimensions the problem does not name have the rows of a head next to each other. */
+function layoutOf(tensor: TensorExtent, { operands: { operands } }: ProblemCase): Layout {
+  const operand = Object.values(operands).find(({ tensor: name, more }) => [name, more].includes(tensor.name));
+  const matrices = matricesOf(tensor);
+  if (!operand?.axes.includes('s') || operand.axes.at(-1) !== 'd')
+    return { ...matrices, interleaved: 1, batches: 1, placeOf: (head) => ({ batch: 0, head }) };
+  const { axes } = operand;
+  const { dims } = tensor;
+  const product = (extents: readonly number[]): number => extents.reduce((so, extent) => so * extent, 1);
+  const tokens = axes.indexOf('s');
+  const batches = product(dims.filter((_, index) => axes[index] === 'b'));
+  const heads = product(dims.filter((_, index) => axes[index] === 'h'));
+  const sequencesFirst = axes.indexOf('b') < axes.indexOf('h');
+  return {
+    ...{ heads: batches * heads, rows: dims[tokens]!, columns: matrices.columns, batches },
+    interleaved: product(dims.slice(tokens + 1, -1)),
+    placeOf: (matrix) =>
+      sequencesFirst
+        ? { batch: Math.floor(matrix / heads), head: matrix % heads }
+        : { batch: matrix % batches, head: Math.floor(matrix / batches) },
+  };
+}
+
+/** Puts the rows of matrices in the order that they have in memory. */
+function inTensorOrder(
+  values: Float32Array<ArrayBuffer>,
+  { heads, rows, columns, interleaved }: Layout,
+): Float32Array<ArrayBuffer> {
+  if (interleaved === 1) return values;
+  const ordered = new Float32Array(values.length);
+  for (let matrix = 0, from = 0; matrix < heads; matrix += 1) {
+    const first = (matrix - (matrix % interleaved)) * rows + (matrix % interleaved);
+    for (let row = 0; row < rows; row += 1, from += columns)
+      ordered.set(values.subarray(from, from + columns), (first + row * interleaved) * columns);
+  }
+  return ordered;
+}
+
 interface SharedVectors {
   /** A vector of 1 and -1 per group of heads, [groups, columns]; Q and K share it. */
   directions: () => Float32Array;
   /** A power of two per channel of a group, [groups, columns]; it multiplies K and divides Q. */
   exponents: () => Int8Array;
-  /** The group of a head. */
-  groupOf: (head: number) => number;
+  /** The group of a matrix. */
+  groupOf: (matrix: number) => number;
 }
 
-/** Makes the vectors that Q and K share in a group; heads of Q that share a head of K form a group. */
-function sharedVectors({ tensors, dtype }: ProblemCase, seed: string): (matrices: Matrices) => SharedVectors {
-  const keys = tensors.find(({ role, direction }) => role === 'k' && direction === 'in');
+/**
+ * Makes the vectors that Q and K share in a group; heads of Q that share a head of K form a group. The sequences share
+ * them as well if K is in pages, which a page table assigns to sequences.
+ */
+function sharedVectors(drawnCase: ProblemCase, seed: string): (layout: Layout) => SharedVectors {
+  const { tensors, dtype } = drawnCase;
+  const [queries, keys] = (['q', 'k'] as const).map((role) => {
+    const tensor = tensors.find((each) => each.role === role && each.direction === 'in');
+    return tensor && layoutOf(tensor, drawnCase);
+  });
   const byExtent = new Map<string, Pick<SharedVectors, 'directions' | 'exponents'>>();
-  return ({ heads, columns }) => {
-    const groups = keys === undefined ? heads : Math.min(heads, matricesOf(keys).heads);
-    const key = `${groups}x${columns}`;
+  return (layout) => {
+    const { columns } = layout;
+    const batches = keys && queries?.batches === keys.batches ? keys.batches : 1;
+    const headsOf = ({ heads, batches: all }: Layout): number => heads / all;
+    const groups = headsOf(keys ?? layout);
+    const key = `${batches * groups}x${columns}`;
     const vectors = byExtent.get(key) ?? {
-      directions: once(() => drawDirections(groups * columns, seed)),
-      exponents: once(() => drawExponents(groups * columns, { seed, most: DTYPES[dtype].channelExponent })),
+      directions: once(() => drawDirections(batches * groups * columns, seed)),
+      exponents: once(() => drawExponents(batches * groups * columns, { seed, most: DTYPES[dtype].channelExponent })),
     };
     byExtent.set(key, vectors);
-    return { ...vectors, groupOf: (head) => Math.floor((head * groups) / heads) };
+    return {
+      ...vectors,
+      groupOf: (matrix) => {
+        const { batch, head } = layout.placeOf(matrix);
+        return (batches === 1 ? 0 : batch * groups) + Math.floor((head * groups) / headsOf(layout));
+      },
+    };
   };
 }
 
@@ -301,7 +370,10 @@ function drawTensor(
       break;
     case 'upper_half':
       // One sign in a channel: where large numbers cancel out, an honest kernel's error is beyond the tolerance.
-      each((_, head, channel) => (-1) ** (head + channel) * scale * upperHalf(ends.largest, random.next() / 2 ** 32));
+      each(
+        (_, head, channel) =>
+          (-1) ** (groupOf(head) + channel) * scale * upperHalf(ends.largest, random.next() / 2 ** 32),
+      );
       break;
     case 'subnormal':
       for (let i = 0; i < values.length; i += 1)
@@ -384,7 +456,7 @@ function drawTensor(
       const { least, most } = DTYPES[dtype].exponents;
       const between = Math.max(1, columns - 1);
       each((_, head, channel) => {
-        const place = (channel + head * HEAD_SHIFT) % columns;
+        const place = (channel + groupOf(head) * HEAD_SHIFT) % columns;
         return scale * (1 + random.next() / 2 ** 32) * 2 ** (least + Math.round((place / between) * (most - least)));
       });
       break;
