@@ -175,11 +175,11 @@ interface Layout extends Matrices {
   readonly placeOf: (matrix: number) => { batch: number; head: number };
 }
 
-/** Tensors whose dimensions the problem does not name have the rows of a head next to each other. */
+/** Parts of a merge, and tensors whose dimensions the problem does not name, have rows that are next to each other. */
 function layoutOf(tensor: TensorExtent, { operands: { operands } }: ProblemCase): Layout {
   const operand = Object.values(operands).find(({ tensor: name, more }) => [name, more].includes(tensor.name));
   const matrices = matricesOf(tensor);
-  if (!operand?.axes.includes('s') || operand.axes.at(-1) !== 'd')
+  if (!operand?.axes.includes('s') || operand.axes.includes('p') || operand.axes.at(-1) !== 'd')
     return { ...matrices, interleaved: 1, batches: 1, placeOf: (head) => ({ batch: 0, head }) };
   const { axes } = operand;
   const { dims } = tensor;
