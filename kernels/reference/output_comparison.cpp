@@ -18,6 +18,8 @@
 namespace {
 
 constexpr double SMALLEST_NORMAL_FP16 = 0x1p-14;
+// Divides an error where nothing is tolerated.
+constexpr double SMALLEST_LIMIT = std::numeric_limits<double>::min();
 constexpr double INFINITE = std::numeric_limits<double>::infinity();
 
 struct Comparison : flashcore_compared, flashcore_comparison_rules, flashcore_comparison {};
@@ -34,7 +36,8 @@ class Rows {
         columns((c.D + c.block_columns - 1) / c.block_columns),
         blocks(static_cast<size_t>((c.S + c.block_rows - 1) / c.block_rows) * columns),
         value(c.D),
-        error(c.D) {
+        error(c.D),
+        of_limit(c.D) {
     std::fill_n(c.figures, FLASHCORE_COMPARED_FIGURES, 0.0);
     c.figures[FLASHCORE_COMPARED_WORST_INDEX] = -1;
     // -1 is below every error, so that each block names an element even if all are exact.
@@ -83,18 +86,20 @@ class Rows {
     for (int32_t d = 0; d < c.D; ++d) {
       const double size = std::fabs(want[d]), share = error[d] / std::max(size, SMALLEST_NORMAL_FP16);
       relative = share > relative ? share : relative;
-      outside += error[d] > c.absolute + c.relative * size;  // rounding may explain it
+      const double tolerated = c.absolute + c.relative * size;
+      outside += error[d] > tolerated;  // rounding may explain it
+      of_limit[d] = error[d] / std::max(tolerated, SMALLEST_LIMIT);
     }
     figures[FLASHCORE_COMPARED_MAX_REL] = relative;
+    if (outside > 0 && c.rounding)
+      for (int32_t d = 0; d < c.D; ++d) of_limit[d] = share_of_limit(error[d], base + d);
     for (int32_t d = 0; outside > 0 && d < c.D; ++d) {
       if (is_outside(error[d], base + d)) note_number(base + d);
     }
     errors.insert(errors.end(), error.begin(), error.end());
-    if (most > figures[FLASHCORE_COMPARED_MAX_ABS] || figures[FLASHCORE_COMPARED_WORST_INDEX] < 0) {
-      figures[FLASHCORE_COMPARED_MAX_ABS] = most;
-      figures[FLASHCORE_COMPARED_WORST_INDEX] =
-          static_cast<double>(base + (std::find(error.begin(), error.end(), most) - error.begin()));
-    }
+    figures[FLASHCORE_COMPARED_MAX_ABS] = std::max(figures[FLASHCORE_COMPARED_MAX_ABS], most);
+    const auto worst = std::max_element(of_limit.begin(), of_limit.end());
+    note_worst(*worst, base + (worst - of_limit.begin()));
     for (int32_t column = 0; column < columns; ++column) {
       const int32_t begin = column * c.block_columns, end = std::min(c.D, begin + c.block_columns);
       double largest = error[begin];
@@ -131,10 +136,8 @@ class Rows {
       errors.push_back(static_cast<float>(each));
       figures[FLASHCORE_COMPARED_SUM_ABS] += each;
       figures[FLASHCORE_COMPARED_SUM_SQUARE] += each * each;
-      if (each > figures[FLASHCORE_COMPARED_MAX_ABS] || figures[FLASHCORE_COMPARED_WORST_INDEX] < 0) {
-        figures[FLASHCORE_COMPARED_MAX_ABS] = each;
-        figures[FLASHCORE_COMPARED_WORST_INDEX] = static_cast<double>(base + d);
-      }
+      figures[FLASHCORE_COMPARED_MAX_ABS] = std::max(figures[FLASHCORE_COMPARED_MAX_ABS], each);
+      note_worst(infinite ? 0 : share_of_limit(each, base + d), base + d);
       const double share = infinite ? 0 : each / std::max(size, SMALLEST_NORMAL_FP16);
       if (share > figures[FLASHCORE_COMPARED_MAX_REL]) figures[FLASHCORE_COMPARED_MAX_REL] = share;
       if (is_outside(each, base + d)) note_number(base + d);
@@ -145,6 +148,19 @@ class Rows {
   bool is_outside(double each, int64_t index) const {
     if (!(each > c.absolute + c.relative * std::fabs(c.want[index]))) return false;
     return !c.rounding || each > c.explained * double{c.rounding[index]};
+  }
+
+  double share_of_limit(double each, int64_t index) const {
+    const double tolerated = c.absolute + c.relative * std::fabs(c.want[index]);
+    const double explained = c.rounding ? c.explained * double{c.rounding[index]} : 0;
+    return each / std::max({tolerated, explained, SMALLEST_LIMIT});
+  }
+
+  void note_worst(double of_limit, int64_t index) {
+    if (c.figures[FLASHCORE_COMPARED_WORST_INDEX] >= 0 && !(of_limit > c.figures[FLASHCORE_COMPARED_WORST_OF_LIMIT]))
+      return;
+    c.figures[FLASHCORE_COMPARED_WORST_OF_LIMIT] = of_limit;
+    c.figures[FLASHCORE_COMPARED_WORST_INDEX] = static_cast<double>(index);
   }
 
   uint32_t bits_at(int64_t index) const {
@@ -179,7 +195,7 @@ class Rows {
   const Comparison& c;
   const int32_t columns;
   const size_t blocks;
-  std::vector<double> value, error;
+  std::vector<double> value, error, of_limit;
   std::vector<float> errors;
 };
 
@@ -193,15 +209,16 @@ struct Part {
 void append(const Comparison& c, const Part& part) {
   const auto found = static_cast<int64_t>(c.figures[FLASHCORE_COMPARED_MISMATCHES]);
   for (int64_t i = found; i < c.listed; ++i) c.first[i] = part.first[i - found];
-  double most = c.figures[FLASHCORE_COMPARED_MAX_ABS], worst = c.figures[FLASHCORE_COMPARED_WORST_INDEX];
-  if (part.figures[FLASHCORE_COMPARED_MAX_ABS] > most || worst < 0) {
-    most = part.figures[FLASHCORE_COMPARED_MAX_ABS];
-    worst = part.figures[FLASHCORE_COMPARED_WORST_INDEX];
-  }
+  const double most = std::max(c.figures[FLASHCORE_COMPARED_MAX_ABS], part.figures[FLASHCORE_COMPARED_MAX_ABS]);
+  const bool is_worse = c.figures[FLASHCORE_COMPARED_WORST_INDEX] < 0 ||
+                        part.figures[FLASHCORE_COMPARED_WORST_OF_LIMIT] > c.figures[FLASHCORE_COMPARED_WORST_OF_LIMIT];
+  const double* const worse = is_worse ? part.figures.data() : c.figures;
+  const double worst = worse[FLASHCORE_COMPARED_WORST_INDEX], of_limit = worse[FLASHCORE_COMPARED_WORST_OF_LIMIT];
   const double relative = std::max(c.figures[FLASHCORE_COMPARED_MAX_REL], part.figures[FLASHCORE_COMPARED_MAX_REL]);
   for (int i = 0; i < FLASHCORE_COMPARED_FIGURES; ++i) c.figures[i] += part.figures[i];
   c.figures[FLASHCORE_COMPARED_MAX_ABS] = most;
   c.figures[FLASHCORE_COMPARED_WORST_INDEX] = worst;
+  c.figures[FLASHCORE_COMPARED_WORST_OF_LIMIT] = of_limit;
   c.figures[FLASHCORE_COMPARED_MAX_REL] = relative;
   for (size_t block = 0; block < part.map.size(); ++block) {
     const double most_here = part.map[block];

@@ -14,7 +14,8 @@ enum {
   FLASHCORE_COMPARED_NAN,
   FLASHCORE_COMPARED_INF,
   FLASHCORE_COMPARED_UNWRITTEN,
-  FLASHCORE_COMPARED_WORST_INDEX,  // the first with the largest error; -1: no element is finite
+  FLASHCORE_COMPARED_WORST_INDEX,  // the first that is farthest beyond its limit, or closest to it; -1: none is finite
+  FLASHCORE_COMPARED_WORST_OF_LIMIT,  // its error divided by its limit; infinity: the limit is 0, and the error is not
   FLASHCORE_COMPARED_MAX_ABS,
   FLASHCORE_COMPARED_SUM_ABS,
   FLASHCORE_COMPARED_SUM_SQUARE,

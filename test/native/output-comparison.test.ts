@@ -63,6 +63,20 @@ test('compareOutput() tells NaN, Inf, unwritten and wrong elements apart', () =>
   });
 });
 
+test('the worst element is the one farthest beyond its limit, not the one with the largest error', () => {
+  const want = new Float64Array(64).fill(1_000);
+  want[7] = 0.5;
+  const got = halves(want);
+  got[3] = halves([1_008])[0]!;
+  got[7] = halves([1])[0]!;
+  const { worst, worstOfLimit, maxAbsError } = compareOutput(reference, got, want, {
+    output: outputOf(attentionCase(shape, 'fp16')),
+    poison: POISON,
+    tolerance: { absolute: 0, relative: 0.015625 },
+  });
+  expect([worst?.column, worst?.got, worstOfLimit, maxAbsError]).toEqual([7, 1, 64, 8]);
+});
+
 test('rounding explains an error beyond the tolerance, up to a multiple of itself', () => {
   const want = new Float64Array(64).fill(1);
   const got = halves(want);
@@ -79,9 +93,9 @@ test('rounding explains an error beyond the tolerance, up to a multiple of itsel
     return [mismatches, worstOfLimit];
   };
   expect(found()).toEqual([2, 2]);
-  expect(found(3)).toEqual([2, 0.125 / (3 * 2 ** -5)]); // element 5 may be off by 0.094
-  expect(found(8)).toEqual([1, 0.5]); // element 5 by 0.25, and element 6 by its tolerance
-  expect(found(64)).toEqual([0, 0.0625]);
+  expect(found(3)).toEqual([2, 2]); // element 5 may be off by 0.094, and element 6 by its tolerance
+  expect(found(8)).toEqual([1, 2]); // element 5 by 0.25
+  expect(found(64)).toEqual([0, 1]); // element 6 by 0.125
 });
 
 test("the error map names each block's worst element: the first element that is not finite, or else the largest error", () => {
@@ -259,7 +273,7 @@ function oneByOne(
   const heads = new Float32Array(B * H * rows * columns);
   const outside = map.map(() => 0n);
   const first: number[] = [];
-  let [maxAbsError, maxRelError, worst] = [0, 0, -1];
+  let [maxAbsError, maxRelError, worst, worstOfLimit] = [0, 0, -1, 0];
   for (const [index, wanted] of want.entries()) {
     const value = values[index]!;
     const error = value === wanted ? 0 : Math.abs(value - wanted);
@@ -288,7 +302,9 @@ function oneByOne(
     sums.sumAbsError += error;
     sums.sumSquareError += error * error;
     errors.push(Math.fround(error));
-    if (error > maxAbsError || worst < 0) [maxAbsError, worst] = [error, index];
+    maxAbsError = Math.max(maxAbsError, error);
+    const ofLimit = error === 0 ? 0 : error / limitAt(index);
+    if (ofLimit > worstOfLimit || worst < 0) [worstOfLimit, worst] = [ofLimit, index];
     maxRelError = Math.max(maxRelError, error / Math.max(size, 2 ** -14));
     if (error > place.error) Object.assign(place, { error, index });
     const ofHead = head * map.length + block;
@@ -309,8 +325,6 @@ function oneByOne(
   const total = (name: 'sumAbsError' | 'sumSquareError' | 'got' | 'want'): number =>
     groups.reduce((sum, group) => sum + group[name], 0);
   const ranked = errors.toSorted((a, b) => a - b);
-  const isExact = worst < 0 || values[worst] === want[worst];
-  const ofLimit = isExact ? 0 : Math.abs(values[worst]! - want[worst]!) / limitAt(worst);
   return {
     ...counts,
     maxAbsError,
@@ -320,7 +334,7 @@ function oneByOne(
     p999AbsError: ranked[Math.max(0, Math.ceil(ranked.length * 0.999) - 1)] ?? 0,
     elements: want.length,
     ...(worst >= 0 && { worst: at(worst) }),
-    worstOfLimit: ofLimit,
+    worstOfLimit,
     firstMismatches: first.slice(0, 16).map(at),
     errorMap: {
       rows,

@@ -115,6 +115,7 @@ const FIGURES = [
   'infCount',
   'unwrittenCount',
   'worstIndex',
+  'worstOfLimit',
   'maxAbsError',
   'sumAbsError',
   'sumSquareError',

@@ -82,15 +82,12 @@ export function compareOutput(
   const valueAt = valueReader(got, dtype);
   const elementAt = (index: number): Plain<ElementError> => placed(dims, index, valueAt(index), want[index]!);
   const worst = worstIndex >= 0 ? elementAt(worstIndex) : undefined;
-  const shareOf = ({ got: value, want: wanted }: Plain<ElementError>, index: number): number =>
-    value === wanted ? 0 : Math.abs(value - wanted) / limitOf(index, { want, tolerance, rounding, explained });
   const isOutside = outsideTolerance(valueAt, { want, tolerance, rounding, explained });
   const outside = counted.mismatches === 0 ? [] : outsideInBlocks(extent, grid, isOutside);
   return {
     ...counted,
     elements: got.length,
     ...(worst && { worst }),
-    worstOfLimit: worst ? shareOf(worst, worstIndex) : 0,
     firstMismatches: Array.from(first, elementAt),
     errorMap: {
       rows,
