@@ -248,6 +248,14 @@ const ELSEWHERE: Record<string, Record<string, (values: Values) => boolean>> = {
     'sinks under a window': ({ sinks, window }) => sinks === 1 && window! >= 0,
     'a softcap under a window': ({ softcap, window }) => softcap! > 0 && window! >= 0,
   },
+  selected_rows: {
+    'a lone list among several keys': ({ B, S, Hkv, Skv }) => B! * S! * Hkv! === 1 && Skv! > 8,
+  },
+  varlen_rows: {
+    'a lone sequence of several tokens': ({ B, T }) => B === 1 && T! > 8,
+    'several sequences': ({ B }) => B! > 3,
+  },
+  mla_rows: { 'a lone sequence in pages': ({ B, Skv, page }) => B === 1 && Skv! > page! },
 };
 
 test.each(Object.entries(ELSEWHERE))('%s: every axis and attribute that it uses is drawn', (kernel, wrongOn) => {

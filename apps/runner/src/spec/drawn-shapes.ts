@@ -224,6 +224,9 @@ const POOL = 288;
 const FEW_SHAPES = 4;
 /** Share of the budget that is added for pairs of forms and sizes. */
 const FORMS_SHARE = 0.5;
+/** A lone sequence or list is full on half of a shape's inputs, so one of 2^(3 * INPUTS_A_SHAPE) runs has only full ones. */
+const LONE_SHAPES = 3;
+const LONE_DRAWS = 24;
 /** Tile sizes assumed for kernels whose manifests name none. */
 const USUAL_TILES = [16, 64];
 /** Lengths that are multiples of several tiles at once: 480 of 48, 80, 96 and 160; 672 of 48, 96, 112 and 224. */
@@ -264,7 +267,7 @@ export function drawShapes(kernel: DrawnKernel, below: Below): Shape[] {
   const grid = device.simulated ? undefined : draw.beyondGrid();
   const bySize = (shapes: readonly Shape[]): Shape[] =>
     shapes.toSorted((a, b) => caseFlops(problem, a) - caseFlops(problem, b));
-  const all = uniqueShapes(grid ? [...chosen, grid] : chosen);
+  const all = uniqueShapes([...chosen, ...draw.lone(), ...(grid ? [grid] : [])]);
   return bySize(all.length >= FEW_SHAPES ? all : uniqueShapes([...all, ...draw.ofCases()]));
 }
 
@@ -390,6 +393,33 @@ class ShapeDraw {
     const most = GRID_LIMITS[1] + this.#below(64);
     chosen.set(last.name, this.#greatest(chosen, last.name, { flops, elements, most }));
     return this.#taken(this.#withOnes(chosen), { flops, elements });
+  }
+
+  /**
+   * Shapes with a single sequence, or a single list of keys, which a kernel may take for full. Empty if the problem draws
+   * neither, or the kernel takes none.
+   */
+  lone(): Shape[] {
+    const counted = this.#problem.tensors.flatMap(({ draw, dims }) => {
+      if (draw?.kind === 'lengths') return dims;
+      return draw?.kind === 'selected' ? dims.slice(0, -1) : [];
+    });
+    // An axis that the kernel does not use follows from others.
+    const names = counted.flatMap((dim) => dim.names).flatMap((name) => this.#axisOrItsDefault(name));
+    if (names.length === 0) return [];
+    const ones = names.map((name) => [name, 1] as const);
+    const drawn = Array.from({ length: LONE_DRAWS }, () => {
+      const shape = this.shape(true);
+      return shape ? (this.#taken(new Map([...Object.entries(valuesOf(shape)), ...ones]), this.budget) ?? []) : [];
+    });
+    return uniqueShapes(drawn.flat())
+      .filter((shape) => names.every((name) => entryOf(scopeOfShape(this.#problem, shape), name) === 1))
+      .slice(0, LONE_SHAPES);
+  }
+
+  #axisOrItsDefault(name: string): readonly string[] {
+    if (this.#axes.some((axis) => axis.name === name)) return [name];
+    return this.#problem.axes.find((axis) => axis.name === name)?.default?.names ?? [];
   }
 
   /**
