@@ -1,6 +1,6 @@
 import type { Finding } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { CaseReport, OutputReport, WrongKeys } from '../../worker/messages/verifying.ts';
 import { caseFindings, placesText, smallerText } from './verify-findings.ts';
 
@@ -154,18 +154,29 @@ test('the hint of a wrong result names parts of attention only if the problem is
   expect(remedyOf(false)).toContain('whole rows to what is computed once a row');
 });
 
-test('the error of a case with few rows is given over as many rows as it has', () => {
-  const message = (outputDims: bigint[]): string => {
+describe('an error beyond rounding', () => {
+  const message = (outputDims: bigint[], ratio = 217): string => {
     const figures = { mismatches: 0, nanCount: 0, infCount: 0, unwrittenCount: 0, elements: 8n, maxAbsError: 0.5 };
-    const rounding = { ratio: 217, limit: 2 };
+    const rounding = { ratio, limit: 2 };
     const output = { name: 'Y', figures: { ...figures, firstMismatches: [], rounding, errorMap: { outputDims } } };
     const outputs = [{ ...output, beyondRounding: true } as unknown as OutputReport];
     const report = { outputs, modified: [], straying: 0, isAttention: false };
     return caseFindings(report as unknown as CaseReport, parseShape('rows=5,N=333'))[0]!.message;
   };
-  expect(
-    [message([5n, 333n]), message([64n, 333n]), message([333n])].map((text) => /but (over .*?) the/.exec(text)?.[1]),
-  ).toEqual(['over 5 rows', 'over 16 rows', 'over a row']);
+
+  test('is given over as many rows as the case has, if they are few', () => {
+    expect(
+      [message([5n, 333n]), message([64n, 333n]), message([333n])].map((text) => /but (over .*?) the/.exec(text)?.[1]),
+    ).toEqual(['over 5 rows', 'over 16 rows', 'over a row']);
+  });
+
+  test('never reads as the limit itself', () => {
+    expect([217, 2.004, 2.0000001].map((ratio) => /is (\S+) times/.exec(message([333n], ratio))?.[1])).toEqual([
+      '217',
+      '2.004',
+      '2.0000001',
+    ]);
+  });
 });
 
 test('an output of four dimensions whose rows are heads is not described by b, h, s and d', () => {

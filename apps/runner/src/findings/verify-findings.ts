@@ -168,7 +168,7 @@ function outputFindings(output: OutputReport, context: OutputContext): Finding[]
     findings.push(
       of(
         FindingKind.WRONG_RESULT,
-        `each element${named ? ` of ${name}` : ''} is within the tolerance, but ${rowsText(figures.errorMap.outputDims)} the error is ${ratio.toPrecision(3)} times what rounding to the dtype explains (limit ${limit.toPrecision(3)})${allIn}`,
+        `each element${named ? ` of ${name}` : ''} is within the tolerance, but ${rowsText(figures.errorMap.outputDims)} the error is ${beyondText(ratio, limit)} times what rounding to the dtype explains (limit ${limit.toPrecision(3)})${allIn}`,
         likenessText(output, context) ||
           // A number format is the same in every row.
           (where === ''
@@ -222,6 +222,12 @@ function wrongKeysText({ keys, ofKeys, change }: WrongKeys): string {
     case undefined:
       return `${IS_LIKE} where the kernel treats only ${which} wrongly: look at what it does differently with ${those}`;
   }
+}
+
+/** A ratio beyond the limit, with as many digits as tell the two apart: 2.0004 of a limit of 2.00. */
+function beyondText(ratio: number, limit: number): string {
+  const digits = [3, 4, 5, 6, 7, 8].find((count) => ratio.toPrecision(count) !== limit.toPrecision(count)) ?? 17;
+  return ratio.toPrecision(digits);
 }
 
 /** Rows of a head over which the error is averaged; an output with fewer has no more. */
