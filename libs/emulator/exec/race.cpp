@@ -30,8 +30,8 @@ void RaceDetector::note_reader(Cell& cell, const Access& now) {
   }
 }
 
-void RaceDetector::access(Block& block, const char* address, unsigned bytes, bool is_write,
-                          const void* program_counter) {
+void RaceDetector::access(Block& block, const SharedAccess& access) {
+  const auto [address, bytes, is_write, program_counter] = access;
   const SharedMemory& shared = block.shared();
   Cell* cells;
   size_t available;
@@ -50,19 +50,19 @@ void RaceDetector::access(Block& block, const char* address, unsigned bytes, boo
   const Access now{block.barrier_epoch(), fibre->warp->epoch, fibre->linear_index, program_counter};
   for (unsigned i = 0; i < bytes && i < available; ++i) {
     Cell& cell = cells[i];
-    if (races(cell.writer, now)) report(block, address + i, bytes, is_write, cell.writer, true, now);
+    if (races(cell.writer, now)) report(block, {address + i, bytes, is_write, program_counter}, cell.writer, true);
     if (!is_write) {
       note_reader(cell, now);
       continue;
     }
     for (const Access* reader : {&cell.reader, &cell.reader_of_other_warp, &cell.reader_of_same_warp})
-      if (races(*reader, now)) report(block, address + i, bytes, is_write, *reader, false, now);
+      if (races(*reader, now)) report(block, {address + i, bytes, is_write, program_counter}, *reader, false);
     cell.writer = now;
   }
 }
 
-void RaceDetector::report(Block& block, const char* address, unsigned bytes, bool is_write, const Access& earlier,
-                          bool earlier_was_write, const Access& now) {
+void RaceDetector::report(Block& block, const SharedAccess& now, const Access& earlier, bool earlier_was_write) {
+  const auto [address, bytes, is_write, program_counter] = now;
   const Region& dynamic = block.shared().dynamic_part();
   const bool is_dynamic = dynamic.contains(address);
   Fault fault;
@@ -72,16 +72,18 @@ void RaceDetector::report(Block& block, const char* address, unsigned bytes, boo
   fault.access = is_write ? "write" : "read";
   fault.bytes = bytes;
   fault.buffer = is_dynamic ? "dynamic shared memory" : "static shared memory";
-  fault.program_counter = now.program_counter;
+  fault.program_counter = program_counter;
   fault.other_program_counter = earlier.program_counter;
-  const uint3 mine = current_fibre()->thread_index;
+  const Fibre* fibre = current_fibre();
+  const uint3 mine = fibre->thread_index;
   const uint3 theirs = block.thread_index(earlier.thread);
   const size_t offset = static_cast<size_t>(address - (is_dynamic ? dynamic.base : block.shared().static_part().base));
-  fault.message = "thread " + describe(mine) + (is_write ? " writes" : " reads") + " byte " + std::to_string(offset) +
-                  " of " + fault.buffer + " at {place}, which thread " + describe(theirs) +
-                  (earlier_was_write ? " wrote" : " read") + " at {other}, with no __syncthreads()" +
-                  (mine.x / 32 == theirs.x / 32 && earlier.thread / 32 == now.thread / 32 ? " or __syncwarp()" : "") +
-                  " between them";
+  fault.message =
+      "thread " + describe(mine) + (is_write ? " writes" : " reads") + " byte " + std::to_string(offset) + " of " +
+      fault.buffer + " at {place}, which thread " + describe(theirs) + (earlier_was_write ? " wrote" : " read") +
+      " at {other}, with no __syncthreads()" +
+      (mine.x / 32 == theirs.x / 32 && earlier.thread / 32 == fibre->linear_index / 32 ? " or __syncwarp()" : "") +
+      " between them";
   fault.threads.push_back({mine, std::string(is_write ? "write" : "read") + " at {place}"});
   fault.threads.push_back({theirs, std::string(earlier_was_write ? "write" : "read") + " at {other}"});
   fault.threads_total = 2;
@@ -95,35 +97,44 @@ void RaceDetector::report(Block& block, const char* address, unsigned bytes, boo
 namespace {
 using namespace flashcore::emu;
 
-inline void note(const void* address, unsigned bytes, bool is_write, bool check_alignment,
-                 const void* program_counter) {
+inline SharedAccess read_of(const void* address, unsigned bytes, const void* program_counter) {
+  return {static_cast<const char*>(address), bytes, false, program_counter};
+}
+inline SharedAccess write_of(const void* address, unsigned bytes, const void* program_counter) {
+  return {static_cast<const char*>(address), bytes, true, program_counter};
+}
+
+inline void note(const SharedAccess& access) {
   if (!flashcore_emu_thread) return;
-  if (check_alignment && (reinterpret_cast<uintptr_t>(address) & (bytes - 1)))
-    flashcore_emu_misaligned(address, bytes, is_write);
   Block& block = current_block();
-  if (RaceDetector* races = block.races())
-    races->access(block, static_cast<const char*>(address), bytes, is_write, program_counter);
+  if (RaceDetector* races = block.races()) races->access(block, access);
+}
+
+inline void note_aligned(const SharedAccess& access) {
+  if (flashcore_emu_thread && reinterpret_cast<uintptr_t>(access.address) & (access.bytes - 1))
+    flashcore_emu_misaligned(access.address, access.bytes, access.is_write);
+  note(access);
 }
 }  // namespace
 
 #define FLASHCORE_HOOK(BYTES)                                                          \
   __attribute__((visibility("default"))) void __tsan_read##BYTES(void* p) {            \
-    note(p, BYTES, false, true, __builtin_return_address(0));                          \
+    note_aligned(read_of(p, BYTES, __builtin_return_address(0)));                      \
   }                                                                                    \
   __attribute__((visibility("default"))) void __tsan_write##BYTES(void* p) {           \
-    note(p, BYTES, true, true, __builtin_return_address(0));                           \
+    note_aligned(write_of(p, BYTES, __builtin_return_address(0)));                     \
   }                                                                                    \
   __attribute__((visibility("default"))) void __tsan_unaligned_read##BYTES(void* p) {  \
-    note(p, BYTES, false, false, __builtin_return_address(0));                         \
+    note(read_of(p, BYTES, __builtin_return_address(0)));                              \
   }                                                                                    \
   __attribute__((visibility("default"))) void __tsan_unaligned_write##BYTES(void* p) { \
-    note(p, BYTES, true, false, __builtin_return_address(0));                          \
+    note(write_of(p, BYTES, __builtin_return_address(0)));                             \
   }                                                                                    \
   __attribute__((visibility("default"))) void __tsan_volatile_read##BYTES(void* p) {   \
-    note(p, BYTES, false, true, __builtin_return_address(0));                          \
+    note_aligned(read_of(p, BYTES, __builtin_return_address(0)));                      \
   }                                                                                    \
   __attribute__((visibility("default"))) void __tsan_volatile_write##BYTES(void* p) {  \
-    note(p, BYTES, true, true, __builtin_return_address(0));                           \
+    note_aligned(write_of(p, BYTES, __builtin_return_address(0)));                     \
   }
 
 extern "C" {
@@ -133,10 +144,10 @@ FLASHCORE_HOOK(4)
 FLASHCORE_HOOK(8)
 FLASHCORE_HOOK(16)
 __attribute__((visibility("default"))) void __tsan_read_range(void* p, unsigned long bytes) {
-  note(p, static_cast<unsigned>(bytes), false, false, __builtin_return_address(0));
+  note(read_of(p, static_cast<unsigned>(bytes), __builtin_return_address(0)));
 }
 __attribute__((visibility("default"))) void __tsan_write_range(void* p, unsigned long bytes) {
-  note(p, static_cast<unsigned>(bytes), true, false, __builtin_return_address(0));
+  note(write_of(p, static_cast<unsigned>(bytes), __builtin_return_address(0)));
 }
 __attribute__((visibility("default"))) void __tsan_init() {}
 __attribute__((visibility("default"))) void __tsan_func_entry(void*) {}

@@ -11,11 +11,19 @@ namespace flashcore::emu {
 
 class Block;
 
+/** An access of the running fibre to shared memory. */
+struct SharedAccess {
+  const char* address;
+  unsigned bytes;
+  bool is_write;
+  const void* program_counter;
+};
+
 class RaceDetector {
  public:
   void begin_block(const SharedMemory& shared);
   /** Records an access by the running fibre. Ends the block with a RACE fault if it races with an earlier access. */
-  void access(Block& block, const char* address, unsigned bytes, bool is_write, const void* program_counter);
+  void access(Block& block, const SharedAccess& access);
 
  private:
   struct Access {
@@ -34,8 +42,8 @@ class RaceDetector {
   };
   static bool races(const Access& earlier, const Access& now);
   static void note_reader(Cell& cell, const Access& now);
-  [[noreturn]] static void report(Block& block, const char* address, unsigned bytes, bool is_write,
-                                  const Access& earlier, bool earlier_was_write, const Access& now);
+  /** Ends the block because of a race at `now.address` with an earlier access. */
+  [[noreturn]] static void report(Block& block, const SharedAccess& now, const Access& earlier, bool earlier_was_write);
 
   std::vector<Cell> static_cells_;
   std::vector<Cell> dynamic_cells_;

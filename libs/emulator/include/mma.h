@@ -201,8 +201,9 @@ inline void load_matrix_sync(fragment<Use, M, N, K, T, Layout>& target, const T*
                              FLASHCORE_PLACE_PARAMETERS) {
   detail::MemoryDeposit<fragment<Use, M, N, K, T, Layout>, const T*> mine{&target, memory, stride,
                                                                           std::is_same_v<Layout, row_major>};
-  flashcore::emu::warp_meeting(flashcore::emu::WARP_WMMA_LOAD, flashcore::emu::FULL_WARP, mine, "load_matrix_sync()",
-                               detail::load_for_all<fragment<Use, M, N, K, T, Layout>, const T*>, file, line);
+  flashcore::emu::warp_meeting({flashcore::emu::WARP_WMMA_LOAD, flashcore::emu::FULL_WARP},
+                               {"load_matrix_sync()", {file, line}}, mine,
+                               detail::load_for_all<fragment<Use, M, N, K, T, Layout>, const T*>);
 }
 
 template <int M, int N, int K, class T>
@@ -210,8 +211,9 @@ inline void load_matrix_sync(fragment<accumulator, M, N, K, T>& target, const T*
                              layout_t layout, FLASHCORE_PLACE_PARAMETERS) {
   detail::MemoryDeposit<fragment<accumulator, M, N, K, T>, const T*> mine{&target, memory, stride,
                                                                           layout == mem_row_major};
-  flashcore::emu::warp_meeting(flashcore::emu::WARP_WMMA_LOAD, flashcore::emu::FULL_WARP, mine, "load_matrix_sync()",
-                               detail::load_for_all<fragment<accumulator, M, N, K, T>, const T*>, file, line);
+  flashcore::emu::warp_meeting({flashcore::emu::WARP_WMMA_LOAD, flashcore::emu::FULL_WARP},
+                               {"load_matrix_sync()", {file, line}}, mine,
+                               detail::load_for_all<fragment<accumulator, M, N, K, T>, const T*>);
 }
 
 template <int M, int N, int K, class T>
@@ -219,8 +221,9 @@ inline void store_matrix_sync(T* memory, const fragment<accumulator, M, N, K, T>
                               layout_t layout, FLASHCORE_PLACE_PARAMETERS) {
   detail::MemoryDeposit<const fragment<accumulator, M, N, K, T>, T*> mine{&source, memory, stride,
                                                                           layout == mem_row_major};
-  flashcore::emu::warp_meeting(flashcore::emu::WARP_WMMA_STORE, flashcore::emu::FULL_WARP, mine, "store_matrix_sync()",
-                               detail::store_for_all<const fragment<accumulator, M, N, K, T>, T*>, file, line);
+  flashcore::emu::warp_meeting({flashcore::emu::WARP_WMMA_STORE, flashcore::emu::FULL_WARP},
+                               {"store_matrix_sync()", {file, line}}, mine,
+                               detail::store_for_all<const fragment<accumulator, M, N, K, T>, T*>);
 }
 
 template <int M, int N, int K, class TD, class TA, class LayoutA, class TB, class LayoutB, class TC>
@@ -232,8 +235,8 @@ inline void mma_sync(fragment<accumulator, M, N, K, TD>& d, const fragment<matri
   using B = fragment<matrix_b, M, N, K, TB, LayoutB>;
   using C = fragment<accumulator, M, N, K, TC>;
   detail::MultiplyDeposit<D, A, B, C> mine{&d, &a, &b, &c};
-  flashcore::emu::warp_meeting(flashcore::emu::WARP_WMMA_MMA, flashcore::emu::FULL_WARP, mine, "mma_sync()",
-                               detail::multiply_for_all<M, N, K, D, A, B, C>, file, line);
+  flashcore::emu::warp_meeting({flashcore::emu::WARP_WMMA_MMA, flashcore::emu::FULL_WARP}, {"mma_sync()", {file, line}},
+                               mine, detail::multiply_for_all<M, N, K, D, A, B, C>);
 }
 
 }  // namespace wmma

@@ -103,39 +103,36 @@ inline void require_whole_warp(void* const* lanes, const char* what) {
 }
 
 template <class Compute>
-inline void mma_meeting(MmaDeposit& mine, const char* what, Compute compute, const char* file, int line) {
-  warp_meeting(
-      WARP_MMA, FULL_WARP, mine, what,
-      [compute](MmaDeposit* const* lanes) {
-        require_whole_warp(reinterpret_cast<void* const*>(lanes), "mma.sync needs all 32 lanes of the warp");
-        compute(lanes);
-      },
-      file, line);
+inline void mma_meeting(MmaDeposit& mine, Compute compute, WaitingCall call) {
+  warp_meeting({WARP_MMA, FULL_WARP}, call, mine, [compute](MmaDeposit* const* lanes) {
+    require_whole_warp(reinterpret_cast<void* const*>(lanes), "mma.sync needs all 32 lanes of the warp");
+    compute(lanes);
+  });
 }
 
 /** mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32: d = a * b + c. d and c may be the same. */
 inline void mma_m16n8k16_f32_f16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4],
                                  FLASHCORE_PLACE_PARAMETERS) {
   MmaDeposit mine{a, b, c, d};
-  mma_meeting(mine, "mma.sync m16n8k16", mma_compute_f32<Element::Half, 16>, file, line);
+  mma_meeting(mine, mma_compute_f32<Element::Half, 16>, {"mma.sync m16n8k16", {file, line}});
 }
 /** … .f32.bf16.bf16.f32 */
 inline void mma_m16n8k16_f32_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4],
                                   FLASHCORE_PLACE_PARAMETERS) {
   MmaDeposit mine{a, b, c, d};
-  mma_meeting(mine, "mma.sync m16n8k16", mma_compute_f32<Element::BFloat16, 16>, file, line);
+  mma_meeting(mine, mma_compute_f32<Element::BFloat16, 16>, {"mma.sync m16n8k16", {file, line}});
 }
 /** … .f16.f16.f16.f16 */
 inline void mma_m16n8k16_f16_f16(uint32_t (&d)[2], const uint32_t (&a)[4], const uint32_t (&b)[2],
                                  const uint32_t (&c)[2], FLASHCORE_PLACE_PARAMETERS) {
   MmaDeposit mine{a, b, c, d};
-  mma_meeting(mine, "mma.sync m16n8k16", mma_compute_f16<16>, file, line);
+  mma_meeting(mine, mma_compute_f16<16>, {"mma.sync m16n8k16", {file, line}});
 }
 /** mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 */
 inline void mma_m16n8k8_f32_f16(float (&d)[4], const uint32_t (&a)[2], const uint32_t (&b)[1], const float (&c)[4],
                                 FLASHCORE_PLACE_PARAMETERS) {
   MmaDeposit mine{a, b, c, d};
-  mma_meeting(mine, "mma.sync m16n8k8", mma_compute_f32<Element::Half, 8>, file, line);
+  mma_meeting(mine, mma_compute_f32<Element::Half, 8>, {"mma.sync m16n8k8", {file, line}});
 }
 
 // --- 8 x 8 matrices between shared memory and registers -------------------------------------------------------------
@@ -166,54 +163,45 @@ __forceinline__ uint32_t two_elements(MatrixMoveDeposit* const* lanes, int m, in
 template <int MATRICES, bool TRANSPOSED>
 inline void ldmatrix(uint32_t (&registers)[MATRICES], const void* row, FLASHCORE_PLACE_PARAMETERS) {
   MatrixMoveDeposit mine{static_cast<uint16_t*>(const_cast<void*>(row)), registers};
-  warp_meeting(
-      WARP_LDMATRIX, FULL_WARP, mine, "ldmatrix",
-      [](MatrixMoveDeposit* const* lanes) {
-        require_whole_warp(reinterpret_cast<void* const*>(lanes), "ldmatrix needs all 32 lanes of the warp");
-        for (int lane = 0; lane < 8 * MATRICES; ++lane) check_row_aligned(lanes[lane]->row, false);
-        for (int m = 0; m < MATRICES; ++m)
-          for (int lane = 0; lane < 32; ++lane) lanes[lane]->registers[m] = two_elements<TRANSPOSED>(lanes, m, lane);
-      },
-      file, line);
+  warp_meeting({WARP_LDMATRIX, FULL_WARP}, {"ldmatrix", {file, line}}, mine, [](MatrixMoveDeposit* const* lanes) {
+    require_whole_warp(reinterpret_cast<void* const*>(lanes), "ldmatrix needs all 32 lanes of the warp");
+    for (int lane = 0; lane < 8 * MATRICES; ++lane) check_row_aligned(lanes[lane]->row, false);
+    for (int m = 0; m < MATRICES; ++m)
+      for (int lane = 0; lane < 32; ++lane) lanes[lane]->registers[m] = two_elements<TRANSPOSED>(lanes, m, lane);
+  });
 }
 
 /** stmatrix.sync.aligned.m8n8.x{1,2,4}{.trans}.shared.b16 */
 template <int MATRICES, bool TRANSPOSED>
 inline void stmatrix(void* row, const uint32_t (&registers)[MATRICES], FLASHCORE_PLACE_PARAMETERS) {
   MatrixMoveDeposit mine{static_cast<uint16_t*>(row), const_cast<uint32_t*>(registers)};
-  warp_meeting(
-      WARP_STMATRIX, FULL_WARP, mine, "stmatrix",
-      [](MatrixMoveDeposit* const* lanes) {
-        require_whole_warp(reinterpret_cast<void* const*>(lanes), "stmatrix needs all 32 lanes of the warp");
-        for (int lane = 0; lane < 8 * MATRICES; ++lane) check_row_aligned(lanes[lane]->row, true);
-        for (int m = 0; m < MATRICES; ++m)
-          for (int lane = 0; lane < 32; ++lane) {
-            const int group = lane / 4, member = lane % 4;
-            uint16_t low, high;
-            unpack(lanes[lane]->registers[m], &low, &high);
-            (TRANSPOSED ? lanes[8 * m + 2 * member]->row[group] : lanes[8 * m + group]->row[2 * member]) = low;
-            (TRANSPOSED ? lanes[8 * m + 2 * member + 1]->row[group] : lanes[8 * m + group]->row[2 * member + 1]) = high;
-          }
-      },
-      file, line);
+  warp_meeting({WARP_STMATRIX, FULL_WARP}, {"stmatrix", {file, line}}, mine, [](MatrixMoveDeposit* const* lanes) {
+    require_whole_warp(reinterpret_cast<void* const*>(lanes), "stmatrix needs all 32 lanes of the warp");
+    for (int lane = 0; lane < 8 * MATRICES; ++lane) check_row_aligned(lanes[lane]->row, true);
+    for (int m = 0; m < MATRICES; ++m)
+      for (int lane = 0; lane < 32; ++lane) {
+        const int group = lane / 4, member = lane % 4;
+        uint16_t low, high;
+        unpack(lanes[lane]->registers[m], &low, &high);
+        (TRANSPOSED ? lanes[8 * m + 2 * member]->row[group] : lanes[8 * m + group]->row[2 * member]) = low;
+        (TRANSPOSED ? lanes[8 * m + 2 * member + 1]->row[group] : lanes[8 * m + group]->row[2 * member + 1]) = high;
+      }
+  });
 }
 
 /** movmatrix.sync.aligned.m8n8.trans.b16 */
 inline uint32_t movmatrix_trans(uint32_t value, FLASHCORE_PLACE_PARAMETERS) {
   uint32_t registers[1] = {value};
   MatrixMoveDeposit mine{nullptr, registers};
-  warp_meeting(
-      WARP_MOVMATRIX, FULL_WARP, mine, "movmatrix",
-      [](MatrixMoveDeposit* const* lanes) {
-        require_whole_warp(reinterpret_cast<void* const*>(lanes), "movmatrix needs all 32 lanes of the warp");
-        uint16_t matrix[8][8];
-        for (int lane = 0; lane < 32; ++lane)
-          unpack(*lanes[lane]->registers, &matrix[lane / 4][2 * (lane % 4)], &matrix[lane / 4][2 * (lane % 4) + 1]);
-        for (int lane = 0; lane < 32; ++lane)
-          *lanes[lane]->registers =
-              matrix[2 * (lane % 4)][lane / 4] | static_cast<uint32_t>(matrix[2 * (lane % 4) + 1][lane / 4]) << 16;
-      },
-      file, line);
+  warp_meeting({WARP_MOVMATRIX, FULL_WARP}, {"movmatrix", {file, line}}, mine, [](MatrixMoveDeposit* const* lanes) {
+    require_whole_warp(reinterpret_cast<void* const*>(lanes), "movmatrix needs all 32 lanes of the warp");
+    uint16_t matrix[8][8];
+    for (int lane = 0; lane < 32; ++lane)
+      unpack(*lanes[lane]->registers, &matrix[lane / 4][2 * (lane % 4)], &matrix[lane / 4][2 * (lane % 4) + 1]);
+    for (int lane = 0; lane < 32; ++lane)
+      *lanes[lane]->registers =
+          matrix[2 * (lane % 4)][lane / 4] | static_cast<uint32_t>(matrix[2 * (lane % 4) + 1][lane / 4]) << 16;
+  });
   return registers[0];
 }
 
