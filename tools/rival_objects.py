@@ -24,6 +24,15 @@ class Sizes(typing.NamedTuple):
     D: int
 
 
+class Target(typing.NamedTuple):
+    """Which object is called, and for what."""
+
+    torch: typing.Any
+    library: typing.Any
+    dtype: str
+    sizes: Sizes
+
+
 class Library:
     """A shared object of rivals/."""
 
@@ -69,9 +78,9 @@ def multiprocessors_of(torch):
 # --- FlashAttention-3 -------------------------------------------------------------------------------------------------
 
 
-def fa3_decode(torch, library, dtype, sizes):
+def fa3_decode(target):
     """A function of (q, k, v, o) on the device: full contiguous caches [B, Skv, Hkv, D]."""
-    B, H, Hkv, S, Skv, D = sizes
+    torch, library, dtype, (B, H, Hkv, S, Skv, D) = target
     name, sms = f"fa3_decode_{dtype}_{D}", multiprocessors_of(torch)
     function, floats = library.function(name), library.function(f"{name}_floats", ctypes.c_int64)
     lse = torch.empty(B, H, S, dtype=torch.float32, device="cuda")
@@ -86,12 +95,12 @@ def fa3_decode(torch, library, dtype, sizes):
     return call
 
 
-def fa3_paged(torch, library, dtype, sizes, page, table, lengths):
+def fa3_paged(target, page, table, lengths):
     """
     A function of (q, k, v, o) on the device: pages [pages, page, Hkv, D] that `table` [B, pages of a sequence] lists.
     Lengths are read on the device. Its launches are planned here, as by get_scheduler_metadata() of FlashAttention-3.
     """
-    B, H, Hkv, S, _, D = sizes
+    torch, library, dtype, (B, H, Hkv, S, _, D) = target
     name, sms, pages = f"fa3_paged_{dtype}_{D}", multiprocessors_of(torch), table.shape[1]
     function, plan_function = library.function(name), library.function(f"{name}_plan")
     floats = library.function(f"{name}_floats", ctypes.c_int64)(B, H, Hkv, S, page, pages, sms)
@@ -136,13 +145,13 @@ def pages_of(torch, page, table, lengths):
     return Pages(page, ends, lengths, ends.to(table.device), pages, last.to(table.device))
 
 
-def flashinfer_decode(torch, library, kind, dtype, sizes, pages, *, for_other_lengths=True):
+def flashinfer_decode(target, kind, pages, *, for_other_lengths=True):
     """
     A function of (q, k, v, o) on the device: q and o [B, S, H, D], pages [pages, page, Hkv, D]. kind: "decode", on CUDA
     cores, or "tensor_cores". Planned here, as BatchDecodeWithPagedKVCacheWrapper.plan() does: with `for_other_lengths` as
     with use_cuda_graph, otherwise for these lengths only.
     """
-    B, H, Hkv, S, _, D = sizes
+    torch, library, dtype, (B, H, Hkv, S, _, D) = target
     if kind == "decode" and S > 1:
         raise Missing("only the kernel on tensor cores takes several queries")
     name, graph = f"flashinfer_{kind}_{dtype}_{D}", int(for_other_lengths)
@@ -170,12 +179,12 @@ def flashinfer_decode(torch, library, kind, dtype, sizes, pages, *, for_other_le
     return call
 
 
-def flashinfer_mla(torch, library, dtype, sizes, pages, scale):
+def flashinfer_mla(target, pages, scale):
     """
     A function of (q, cache, o) on the device: q [B, S, H, 576], cache [pages, page, 576], o [B, S, H, 512]. Planned here,
     as BatchMLAPagedAttentionWrapper.plan() does.
     """
-    B, H, _, S, _, _ = sizes
+    torch, library, dtype, (B, H, _, S, _, _) = target
     function = library.function(f"flashinfer_mla_{dtype}")
     floats, ints, pinned = workspaces(torch, MLA_FLOAT_BYTES, MLA_INT_BYTES)
     plan = (ctypes.c_int64 * NUMBERS_OF_PLAN)()

@@ -27,11 +27,16 @@ class Refused(Exception):
     """Why a rival is not timed: it is not there, or it does not take the case."""
 
 
+@dataclasses.dataclass
 class Case:
     """A case of a problem: its values by name as attributes, and its tensors."""
 
-    def __init__(self, problem, dtype, values, tensors, pooled):
-        self.problem, self.dtype, self.values, self.tensors, self.pooled = problem, dtype, values, tensors, pooled
+    problem: str
+    dtype: str
+    values: dict
+    tensors: list
+    # True if calls read their inputs at random places of one pool, False if each call has a copy of its own.
+    pooled: bool
 
     def __getattr__(self, name):
         """A size, which is an integer; 0 for an attribute that the problem does not have."""
@@ -127,7 +132,8 @@ def pytorch(host):
     return f"PyTorch {host.torch.__version__}, cuDNN {cudnn}"
 
 
-def sdpa(host, q, k, v, *, causal, mask=None):
+def sdpa(host, inputs, *, causal, mask=None):
+    q, k, v = inputs
     # Only what is needed, because not every version has every option.
     options = {} if mask is None else {"attn_mask": mask}
     if q.shape[1] != k.shape[1]:
@@ -146,7 +152,7 @@ def sdpa_attention(host, case, inputs):
     from_the_end = case.causal == 2 and case.S != case.Skv
     mask = last_rows(host, case, inputs["Q"].device) if from_the_end else None
     causal = case.causal != 0 and not from_the_end
-    return lambda inputs: {"O": sdpa(host, *heads_first(inputs), causal=causal, mask=mask)}
+    return lambda inputs: {"O": sdpa(host, heads_first(inputs), causal=causal, mask=mask)}
 
 
 def sdpa_decode(host, case, inputs):
@@ -154,7 +160,7 @@ def sdpa_decode(host, case, inputs):
     mask = last_rows(host, case, inputs["Q"].device)
 
     def call(inputs):
-        return {"O": sdpa(host, *heads_first(inputs, swapped=True), causal=False, mask=mask).transpose(1, 2)}
+        return {"O": sdpa(host, heads_first(inputs, swapped=True), causal=False, mask=mask).transpose(1, 2)}
 
     return call
 
@@ -500,7 +506,8 @@ def flashinfer_object(host, case, inputs, pages):
     kind = "decode" if case.S == 1 and case.H // case.Hkv < 4 else "tensor_cores"
     try:
         library = rival_objects.Library(object_path(host, FLASHINFER_OBJECT))
-        decode = rival_objects.flashinfer_decode(host.torch, library, kind, SHORT_NAMES[case.dtype], sizes, pages)
+        target = rival_objects.Target(host.torch, library, SHORT_NAMES[case.dtype], sizes)
+        decode = rival_objects.flashinfer_decode(target, kind, pages)
     except rival_objects.Missing as error:
         raise Refused(str(error)) from error
 

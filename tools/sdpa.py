@@ -36,6 +36,7 @@ import random
 import statistics
 import sys
 import time
+import typing
 import warnings
 
 # Also with PYTHONSAFEPATH, which leaves out the script's own folder.
@@ -87,7 +88,6 @@ class Session:
     def __init__(self):
         self.torch = None
         self.prepared = {}
-        self.flush = None
         self.drawn = None
 
     def open(self, ordinal, folder):
@@ -97,8 +97,11 @@ class Session:
         # The process uses only this stream, because calls in a second one make all of its graphs slower
         # (docs/measuring.md).
         torch.cuda.set_stream(torch.cuda.Stream())
-        self.flush = torch.empty(2 * properties.L2_cache_size, dtype=torch.uint8, device="cuda")
-        self.events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+        self.instruments = Instruments(
+            flush=torch.empty(2 * properties.L2_cache_size, dtype=torch.uint8, device="cuda"),
+            start=torch.cuda.Event(enable_timing=True),
+            end=torch.cuda.Event(enable_timing=True),
+        )
         self.host = Host(torch, pathlib.Path(folder), ROOT)
         return {"torch": torch.__version__, "cuda": torch.version.cuda or "", "device": properties.name}
 
@@ -119,7 +122,7 @@ class Session:
                 subject.try_once()
 
         reason = subject.attempt(ready) or subject.attempt(
-            lambda: subject.prepare(modes, launchesPerSample, self.events)
+            lambda: subject.prepare(modes, launchesPerSample, self.instruments)
         )
         if reason == "":
             self.prepared[rival] = subject
@@ -137,7 +140,7 @@ class Session:
     def round(self, backend, mode, seconds, maxSamples):
         if backend not in self.prepared:
             raise RequestError("BAD_REQUEST", f"Prepare a case that {backend} takes before its round")
-        return {"samplesUs": self.prepared[backend].round(mode, seconds, maxSamples, self.flush, self.events)}
+        return {"samplesUs": self.prepared[backend].round(mode, seconds, maxSamples)}
 
     def parity(self, case, path):
         """Runs every backend on the inputs of a file: its difference from O and its error against the reference. The
@@ -262,6 +265,14 @@ class Slots:
                 tensor.copy_(self.drawn[name])
 
 
+class Instruments(typing.NamedTuple):
+    """What a sample is taken with: memory to flush the L2 with, and the events around what is timed."""
+
+    flush: typing.Any
+    start: typing.Any
+    end: typing.Any
+
+
 class Subject:
     """One rival on one case."""
 
@@ -363,9 +374,10 @@ class Subject:
         with self.selected():
             self.call(self.single.inputs(0))
 
-    def prepare(self, modes, launches_per_sample, events):
+    def prepare(self, modes, launches_per_sample, instruments):
+        self.instruments = instruments
         if "hot" in modes:
-            wanted = launches_per_sample or self.hot_launches(events)
+            wanted = launches_per_sample or self.hot_launches()
             self.pool = self.pool_of(wanted)
             self.launches = self.pool.launches
             self.graph, self.outputs = self.capture(self.pool)
@@ -385,11 +397,9 @@ class Subject:
                 outputs = [tensor for each in made for tensor in each.values()]
         return graph, outputs
 
-    def hot_launches(self, events):
+    def hot_launches(self):
         single, outputs = self.capture(self.single)
-        us = statistics.median(
-            self.time_graph(single, self.single, outputs, events) for _ in range(CALIBRATION_SAMPLES)
-        )
+        us = statistics.median(self.time_graph(single, self.single, outputs) for _ in range(CALIBRATION_SAMPLES))
         return max(1, min(MAX_HOT_LAUNCHES, round(HOT_SAMPLE_US / us)))
 
     def host_us(self):
@@ -403,8 +413,8 @@ class Subject:
                 samples.append((time.perf_counter() - started) * 1e6)
         return statistics.median(samples)
 
-    def time_graph(self, graph, pool, outputs, events):
-        start, end = events
+    def time_graph(self, graph, pool, outputs):
+        _, start, end = self.instruments
         # Every replay has new inputs and outputs, as in the runner.
         pool.renew(outputs)
         self.torch.cuda._sleep(HOT_HOLD_US * CYCLES_PER_US)
@@ -414,8 +424,8 @@ class Subject:
         end.synchronize()
         return start.elapsed_time(end) * 1e3
 
-    def time_isolated(self, flush, events):
-        start, end = events
+    def time_isolated(self):
+        flush, start, end = self.instruments
         self.single.renew([])
         flush.zero_()
         self.torch.cuda._sleep(self.hold_cycles)
@@ -425,13 +435,13 @@ class Subject:
         end.synchronize()
         return start.elapsed_time(end) * 1e3
 
-    def round(self, mode, seconds, max_samples, flush, events):
+    def round(self, mode, seconds, max_samples):
         if mode == "hot":
             if self.graph is None:
                 raise RequestError("BAD_REQUEST", "Prepare the shape with mode hot before its round")
-            take = lambda: self.time_graph(self.graph, self.pool, self.outputs, events) / self.launches  # noqa: E731
+            take = lambda: self.time_graph(self.graph, self.pool, self.outputs) / self.launches  # noqa: E731
         else:
-            take = lambda: self.time_isolated(flush, events)  # noqa: E731
+            take = self.time_isolated
         samples = []
         until = time.perf_counter() + seconds
         with self.selected():

@@ -74,15 +74,21 @@ table = Tensor("table")
 table.shape = (2, 7)
 host = [Tensor(name) for name in ("ends", "lengths")]
 pages = rival_objects.Pages(16, *host, *[Tensor(f"{name} there") for name in ("ends", "pages", "rows of last")])
-rival_objects.fa3_decode(torch, library, "bf16", sizes)(*given)
-rival_objects.fa3_paged(torch, library, "bf16", sizes, 16, table, Tensor("lengths there"))(*given)
-rival_objects.flashinfer_decode(torch, library, "decode", "fp16", sizes, pages)(*given)
+
+
+def target(dtype, sizes):
+    return rival_objects.Target(torch, library, dtype, sizes)
+
+
+rival_objects.fa3_decode(target("bf16", sizes))(*given)
+rival_objects.fa3_paged(target("bf16", sizes), 16, table, Tensor("lengths there"))(*given)
+rival_objects.flashinfer_decode(target("fp16", sizes), "decode", pages)(*given)
 several = sizes._replace(S=4)
-rival_objects.flashinfer_decode(torch, library, "tensor_cores", "bf16", several, pages, for_other_lengths=False)(*given)
+rival_objects.flashinfer_decode(target("bf16", several), "tensor_cores", pages, for_other_lengths=False)(*given)
 try:
-    rival_objects.flashinfer_decode(torch, library, "decode", "fp16", several, pages)
+    rival_objects.flashinfer_decode(target("fp16", several), "decode", pages)
 except rival_objects.Missing as error:
     recorded.append(["refused", [str(error)]])
 latent = rival_objects.Sizes(B=2, H=16, Hkv=1, S=1, Skv=100, D=576)
-rival_objects.flashinfer_mla(torch, library, "bf16", latent, pages, 0.25)(*given[:2], given[3])
+rival_objects.flashinfer_mla(target("bf16", latent), pages, 0.25)(*given[:2], given[3])
 print(json.dumps(recorded))

@@ -164,16 +164,17 @@ class Subjects:
 
     def add_objects(self, fa3, flashinfer):
         drawn = self.drawn
-        of = (drawn.name_of_dtype, drawn.sizes)
+        targets = [rival_objects.Target(torch, each, drawn.name_of_dtype, drawn.sizes) for each in (fa3, flashinfer)]
+        of_fa3, of_flashinfer = targets
         if fa3 is not None:
-            self.add_object("fa3", None, lambda: rival_objects.fa3_decode(torch, fa3, *of))
+            self.add_object("fa3", None, lambda: rival_objects.fa3_decode(of_fa3))
         for page, table in drawn.tables.items():
             ending = "" if page == PAGE else f"_p{page}"
             if fa3 is not None:
                 self.add_object(
                     f"fa3_paged{ending}",
                     page,
-                    lambda page=page, table=table: rival_objects.fa3_paged(torch, fa3, *of, page, table, drawn.lengths),
+                    lambda page=page, table=table: rival_objects.fa3_paged(of_fa3, page, table, drawn.lengths),
                 )
             if flashinfer is None:
                 continue
@@ -184,7 +185,7 @@ class Subjects:
                         f"{name}{EXACT if exact else ''}{ending}",
                         page,
                         lambda kind=kind, pages=pages, exact=exact: rival_objects.flashinfer_decode(
-                            torch, flashinfer, kind, *of, pages, for_other_lengths=not exact
+                            of_flashinfer, kind, pages, for_other_lengths=not exact
                         ),
                     )
 

@@ -85,7 +85,8 @@ class Subjects:
         o = self.unwritten()
         try:
             pages = rival_objects.pages_of(torch, self.page, self.table, self.lengths.cpu())
-            call = rival_objects.flashinfer_mla(torch, library, self.name_of_dtype, self.sizes, pages, SCALE)
+            target = rival_objects.Target(torch, library, self.name_of_dtype, self.sizes)
+            call = rival_objects.flashinfer_mla(target, pages, SCALE)
             call(self.q, self.pools[0], o)
             torch.cuda.synchronize()
         except RuntimeError as error:
