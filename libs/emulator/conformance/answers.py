@@ -66,8 +66,8 @@ class Driver:
         self.module = ctypes.c_void_p()
         self.call("cuModuleLoadData", ctypes.byref(self.module), ctypes.c_char_p(ptx.encode()))
 
-    def run(self, entry, blocks, lanes, given, wanted_bytes):
-        """Returns the output of one launch. Bytes that the entry does not write stay 0."""
+    def run(self, entry, size, given, wanted_bytes):
+        """Returns the output of one launch of (blocks, lanes). Bytes that the entry does not write stay 0."""
         function = ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(function), self.module, entry.encode())
         pointers = []
@@ -77,7 +77,7 @@ class Driver:
             self.call("cuMemcpyHtoD_v2", pointer, data, ctypes.c_size_t(len(data)))
             pointers.append(pointer)
         arguments = (ctypes.c_void_p * 2)(*(ctypes.addressof(pointer) for pointer in pointers))
-        self.call("cuLaunchKernel", function, blocks, 1, 1, lanes, 1, 1, 0, None, arguments, None)
+        self.call("cuLaunchKernel", function, size[0], 1, 1, size[1], 1, 1, 0, None, arguments, None)
         self.call("cuCtxSynchronize")
         out = ctypes.create_string_buffer(wanted_bytes)
         self.call("cuMemcpyDtoH_v2", out, pointers[1], ctypes.c_size_t(wanted_bytes))
@@ -90,7 +90,7 @@ def answer_of(driver, number, each):
     """The launch's output as [block][result][lane]."""
     given = b"".join(struct.pack(f"<{each.lanes}Q", *lanes) for operands in inputs_of(each) for lanes in operands)
     count = each.blocks * len(each.writes) * each.lanes
-    flat = struct.unpack(f"<{count}Q", driver.run(f"form{number}", each.blocks, each.lanes, given, 8 * count))
+    flat = struct.unpack(f"<{count}Q", driver.run(f"form{number}", (each.blocks, each.lanes), given, 8 * count))
     lanes = [list(flat[at : at + each.lanes]) for at in range(0, count, each.lanes)]
     results = len(each.writes)
     return [lanes[at : at + results] for at in range(0, len(lanes), results)]

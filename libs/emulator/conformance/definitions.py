@@ -31,7 +31,9 @@ FLOATS = ("f16", "bf16", "f32", "f64")
 # --- integers ---------------------------------------------------------------------------------------------------------
 
 
-def carry_chain(op, a, b, c, d):
+def carry_chain(op, bits):
+    """The low and high words of a sum, difference or product whose carry goes from low to high."""
+    a, b, c, d = bits
     if op == "add":
         low = a + b
         return low, c + d + (low >> 32)
@@ -96,7 +98,7 @@ def integer(op, kind, a):
         "popc": lambda: bin(a[0]).count("1"),
         "clz": lambda: width - a[0].bit_length(),
         "brev": lambda: int(f"{a[0]:0{width}b}"[::-1], 2),
-        "bfi": lambda: inserted(a[0], a[1], a[2], a[3], width),
+        "bfi": lambda: inserted(a, width),
         "bmsk.clamp": lambda: ((1 << min(a[1], 32)) - 1) << min(a[0], 32),
         "bmsk.wrap": lambda: ((1 << (a[1] & 31)) - 1) << (a[0] & 31),
         "szext.clamp": lambda: extended(a[0], a[1], kind),
@@ -285,7 +287,7 @@ def float_operation(mods, kind, bits):
             return 0
     if "relu" in flags and not (isinstance(value, float) and math.isnan(value)) and (value < 0 or value == 0):
         return 0
-    return rounded(value, kind, mode, negative, flush="ftz" in flags)
+    return rounded(value, kind, mode, negative_zero=negative, flush="ftz" in flags)
 
 
 def joined(join, truth, p):
@@ -295,9 +297,10 @@ def joined(join, truth, p):
     return {"and": truth and p, "or": truth or p, "xor": truth != p}[join]
 
 
-def set_of(test, to, kind, ftz, bits, join="", p=None):
+def set_of(mods, bits, p):
     """The result of set: 1.0 or a mask as wide as the result if the comparison holds, else 0. Pairs set each half
     separately."""
+    test, join, to, kind = mods[1], mods[2], mods[-2], mods[-1]
     pair = kind.endswith("x2")
     part, width = (kind[:-2], 16) if pair else (kind, register_bits(to))
     truth = bit_pattern(1.0, to.removesuffix("x2")) if to in (kind, "f32") else (1 << width) - 1
@@ -305,7 +308,7 @@ def set_of(test, to, kind, ftz, bits, join="", p=None):
     for n in (0, 1) if pair else (0,):
         given = [b >> 16 * n & 0xFFFF if pair else b for b in bits[:2]]
         numbers = [number_of(b, part) if part in FLOATS else signed(b, part) for b in given]
-        if ftz:
+        if "ftz" in mods:
             numbers = [0.0 if abs(x) < 2.0**-14 else x for x in numbers]
         if joined(join, holds(test, *numbers, part), p):
             result |= truth << 16 * n
@@ -369,7 +372,7 @@ def conversion(mods, d, sources, bits):
             return to_bits(to_integer(x, to, flags[0], source), d)
         if flags and flags[0] in WHOLE and math.isfinite(x):
             whole = WHOLE[flags[0]](Fraction(x))
-            return rounded(Fraction(whole), to, "rn", is_negative(x))
+            return rounded(Fraction(whole), to, negative_zero=is_negative(x))
         if "sat" in flags:
             x = 0.0 if math.isnan(x) else min(max(x, 0.0), 1.0) + 0.0
         if relu and not math.isnan(x):
@@ -494,7 +497,7 @@ def combined(op, kind, old, value):
             number, negative = sum_of([a, b], "rn")
         else:
             number, negative = smaller_or_larger(op, a, b, False), False
-        result |= rounded(number, part, "rn", negative) << n * width
+        result |= rounded(number, part, negative_zero=negative) << n * width
     return result
 
 
@@ -549,8 +552,7 @@ def lane_operation(each, bits):
         if len(bits) > 2:
             p = bool(bits[2]) != ("negated" in each.name)
         if mods[0] == "set":
-            join = mods[2] if p is not None else ""
-            return [set_of(test, mods[-2], kind, "ftz" in mods, bits, join, p)]
+            return [set_of(mods, bits, p)]
         if kind.endswith("x2"):  # one predicate per half
             halves = [[number_of(b >> s & 0xFFFF, kind[:-2]) for b in bits[:2]] for s in (0, 16)]
             return [int(joined(mods[2], holds(test, *numbers, kind[:-2]), p)) for numbers in halves]
@@ -582,7 +584,7 @@ def lane_operation(each, bits):
     if mods[-1] == "addc" or mods[-1] == "subc":
         return mixed_carry_chain(mods, width_of(kind), bits)
     if mods[-2:-1] == ["cc"]:
-        return [to_bits(x, "u32") for x in carry_chain(mods[0], *bits)]
+        return [to_bits(x, "u32") for x in carry_chain(mods[0], bits)]
     if mods[0] == "slct":
         c = number_of(bits[2], "f32") if kind == "f32" else signed(bits[2], "s32")
         c = flushed(c) if "ftz" in mods else c

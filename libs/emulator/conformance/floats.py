@@ -72,7 +72,7 @@ def divided(magnitude, exponent):
     return whole, 2 * rest, under
 
 
-def rounded(value, kind, mode="rn", negative_zero=False, flush=False, saturate_finite=False):
+def rounded(value, kind, mode="rn", *, negative_zero=False, flush=False, saturate_finite=False):
     """The bits of a number (a Fraction, or a float that may be infinite or NaN) in a format. rn rounds ties to even,
     rna away from zero."""
     f = FORMATS[kind]

@@ -68,7 +68,9 @@ def field(value, position, length, kind):
     return out
 
 
-def inserted(a, b, position, length, width):
+def inserted(operands, width):
+    """bfi: b with `length` bits of a from bit `position` on."""
+    a, b, position, length = operands
     if width == 32:
         position, length = position & 255, length & 255
     for n in range(min(length, width)):
@@ -118,7 +120,7 @@ def nth_set(mask, base, count):
     return 0xFFFFFFFF
 
 
-def dot(kinds, parts_of_a, parts_of_b, a, b, c):
+def dot(kinds, parts_of_a, parts_of_b, *operands):
     """dp4a and dp2a: c plus the products of parts of a and b.
 
     `kinds` are the types of a, b and c. `parts_of_a` are the width of a's parts and the first part of b; `parts_of_b`
@@ -128,6 +130,7 @@ def dot(kinds, parts_of_a, parts_of_b, a, b, c):
     def part(x, n, kind, width):
         return signed(x >> n * width, kind[0] + str(width))
 
+    a, b, c = operands
     width_a, first_b = parts_of_a
     count, width_b = parts_of_b
     products = (part(a, n, kinds[0], width_a) * part(b, first_b + n, kinds[1], width_b) for n in range(count))
@@ -151,8 +154,9 @@ def shifted_pair(form, a, b, c):
     return both << c >> 32 if form.startswith("l") else both >> c
 
 
-def differences(sign, count, adds, a, b, c):
+def differences(sign, count, adds, *operands):
     """vabsdiff: the absolute differences of `count` parts, or with `adds` their sum plus c."""
+    a, b, c = operands
     width = 32 // count
     part = f"{sign}{width}"
     apart = [abs(signed(a >> at, part) - signed(b >> at, part)) for at in range(0, 32, width)]

@@ -487,11 +487,11 @@ def registers(first, count, letter):
     return "{{" + ", ".join(f"{{{letter}{first + n}}}" for n in range(count)) + "}}"
 
 
-def mma(shape, d, a, b, c, counts, kinds, **more):
-    """The form of an mma. `counts`: registers of D, A, B and C. `kinds`: the types from which the operands A, B and C
-    are drawn."""
+def mma(shape, types, counts, kinds, **more):
+    """The form of an mma. `types`: those of D, A, B and C, as in the name. `counts`: their registers. `kinds`: the types
+    from which the operands A, B and C are drawn."""
     nd, na, nb, nc = counts
-    name = f"mma.sync.aligned.{shape}.row.col.{more.pop('mods', '')}{d}.{a}.{b}.{c}{more.pop('ending', '')}"
+    name = f"mma.sync.aligned.{shape}.row.col.{more.pop('mods', '')}{types}{more.pop('ending', '')}"
     text = f"{name} {registers(0, nd, 'd')}, {registers(0, na, 'a')}, {registers(na, nb, 'a')}, {registers(na + nb, nc, 'a')};"
     form(
         name + more.pop("note", ""),
@@ -504,40 +504,37 @@ def mma(shape, d, a, b, c, counts, kinds, **more):
 
 
 for k, na, nb in ((8, 2, 1), (16, 4, 2)):
-    mma(
-        f"m16n8k{k}", "f32", "f16", "f16", "f32", (4, na, nb, 4), ("f16x2", "f16x2", "f32:product"), note=" of anything"
-    )
-    mma(f"m16n8k{k}", "f32", "f16", "f16", "f32", (4, na, nb, 4), ("f16x2:product", "f16x2:product", "f32:product"))
-    mma(f"m16n8k{k}", "f16", "f16", "f16", "f16", (2, na, nb, 2), ("f16x2:product", "f16x2:product", "f16x2:product"))
-    mma(f"m16n8k{k}", "f32", "bf16", "bf16", "f32", (4, na, nb, 4), ("bf16x2:product", "bf16x2:product", "f32:product"))
+    mma(f"m16n8k{k}", "f32.f16.f16.f32", (4, na, nb, 4), ("f16x2", "f16x2", "f32:product"), note=" of anything")
+    mma(f"m16n8k{k}", "f32.f16.f16.f32", (4, na, nb, 4), ("f16x2:product", "f16x2:product", "f32:product"))
+    mma(f"m16n8k{k}", "f16.f16.f16.f16", (2, na, nb, 2), ("f16x2:product", "f16x2:product", "f16x2:product"))
+    mma(f"m16n8k{k}", "f32.bf16.bf16.f32", (4, na, nb, 4), ("bf16x2:product", "bf16x2:product", "f32:product"))
 for k, na, nb in ((4, 2, 1), (8, 4, 2)):
-    mma(f"m16n8k{k}", "f32", "tf32", "tf32", "f32", (4, na, nb, 4), ("f32:product", "f32:product", "f32:product"))
+    mma(f"m16n8k{k}", "f32.tf32.tf32.f32", (4, na, nb, 4), ("f32:product", "f32:product", "f32:product"))
 for k, na, nb in ((16, 2, 1), (32, 4, 2)):
     for a in ("s8", "u8"):
         for b in ("s8", "u8"):
-            mma(f"m16n8k{k}", "s32", a, b, "s32", (4, na, nb, 4), ("b32", "b32", "s32"))
-            mma(f"m16n8k{k}", "s32", a, b, "s32", (4, na, nb, 4), ("b32", "b32", "s32"), mods="satfinite.")
-mma("m8n8k16", "s32", "s8", "s8", "s32", (2, 1, 1, 2), ("b32", "b32", "s32"))
+            mma(f"m16n8k{k}", f"s32.{a}.{b}.s32", (4, na, nb, 4), ("b32", "b32", "s32"))
+            mma(f"m16n8k{k}", f"s32.{a}.{b}.s32", (4, na, nb, 4), ("b32", "b32", "s32"), mods="satfinite.")
+mma("m8n8k16", "s32.s8.s8.s32", (2, 1, 1, 2), ("b32", "b32", "s32"))
 # For fp16 sums the engine truncates to fp32 first, so about one result in some thousands is off by one ulp.
 for a in ("e4m3", "e5m2"):
     for b in ("e4m3", "e5m2"):
-        mma("m16n8k32", "f32", a, b, "f32", (4, 4, 2, 4), (a + "x4:product", b + "x4:product", "f32:product"))
-        mma("m16n8k16", "f32", a, b, "f32", (4, 2, 1, 4), (a + "x4:product", b + "x4:product", "f32:product"))
-        mma("m16n8k32", "f16", a, b, "f16", (2, 4, 2, 2), (a + "x4:product", b + "x4:product", "f16x2:product"), ulps=1)
-        mma("m16n8k16", "f16", a, b, "f16", (2, 2, 1, 2), (a + "x4:product", b + "x4:product", "f16x2:product"), ulps=1)
+        mma("m16n8k32", f"f32.{a}.{b}.f32", (4, 4, 2, 4), (a + "x4:product", b + "x4:product", "f32:product"))
+        mma("m16n8k16", f"f32.{a}.{b}.f32", (4, 2, 1, 4), (a + "x4:product", b + "x4:product", "f32:product"))
+        mma("m16n8k32", f"f16.{a}.{b}.f16", (2, 4, 2, 2), (a + "x4:product", b + "x4:product", "f16x2:product"), ulps=1)
+        mma("m16n8k16", f"f16.{a}.{b}.f16", (2, 2, 1, 2), (a + "x4:product", b + "x4:product", "f16x2:product"), ulps=1)
 for a in ("s4", "u4"):
     for b in ("s4", "u4"):
         for shape, counts in (("m16n8k64", (4, 4, 2, 4)), ("m16n8k32", (4, 2, 1, 4)), ("m8n8k32", (2, 1, 1, 2))):
-            mma(shape, "s32", a, b, "s32", counts, ("b32", "b32", "s32"))
-        mma("m16n8k64", "s32", a, b, "s32", (4, 4, 2, 4), ("b32", "b32", "s32"), mods="satfinite.")
+            mma(shape, f"s32.{a}.{b}.s32", counts, ("b32", "b32", "s32"))
+        mma("m16n8k64", f"s32.{a}.{b}.s32", (4, 4, 2, 4), ("b32", "b32", "s32"), mods="satfinite.")
 for op in ("xor", "and"):
     for shape, counts in (("m16n8k256", (4, 4, 2, 4)), ("m16n8k128", (4, 2, 1, 4)), ("m8n8k128", (2, 1, 1, 2))):
-        mma(shape, "s32", "b1", "b1", "s32", counts, ("b32", "b32", "s32"), ending=f".{op}.popc")
+        mma(shape, "s32.b1.b1.s32", counts, ("b32", "b32", "s32"), ending=f".{op}.popc")
 for k in (8, 16, 4):
-    a = "f64"
     counts = {4: (4, 2, 1, 4), 8: (4, 4, 2, 4), 16: (4, 8, 4, 4)}[k]
-    mma(f"m16n8k{k}", a, a, a, a, counts, ("f64:product", "f64:product", "f64:product"), mods="")
-mma("m8n8k4", "f64", "f64", "f64", "f64", (2, 1, 1, 2), ("f64:product", "f64:product", "f64:product"))
+    mma(f"m16n8k{k}", "f64.f64.f64.f64", counts, ("f64:product", "f64:product", "f64:product"), mods="")
+mma("m8n8k4", "f64.f64.f64.f64", (2, 1, 1, 2), ("f64:product", "f64:product", "f64:product"))
 
 
 # B has 8 columns of 32 bytes, in two pieces of 8 rows of 16 bytes. The first 64 lanes write its words.
@@ -548,8 +545,10 @@ WGMMA = (
 )
 
 
-def wgmma(depth, d, a, b, kinds, ending="", count=4):
-    name = f"wgmma.mma_async.sync.aligned.m64n8k{depth}.{d}.{a}.{b}{ending}"
+def wgmma(depth, types, kinds, ending=""):
+    d, a, _ = types.split(".")
+    count = 2 if d == "f16" else 4
+    name = f"wgmma.mma_async.sync.aligned.m64n8k{depth}.{types}{ending}"
     moves = " ".join(f"mov.b32 {{d{n}}}, {{a{5 + n}}};" for n in range(count))
     scales = {"s32": "1"}.get(d, "1, 1, 1, 0" if depth == 16 else "1, 1, 1")
     text = (
@@ -571,17 +570,17 @@ def wgmma(depth, d, a, b, kinds, ending="", count=4):
 
 
 for a in ("f16", "bf16"):
-    wgmma(16, "f32", a, a, (a + "x2:product", a + "x2:product", "f32:product"))
-wgmma(16, "f16", "f16", "f16", ("f16x2:product", "f16x2:product", "f16x2:product"), count=2)
-wgmma(8, "f32", "tf32", "tf32", ("f32:product", "f32:product", "f32:product"))
+    wgmma(16, f"f32.{a}.{a}", (a + "x2:product", a + "x2:product", "f32:product"))
+wgmma(16, "f16.f16.f16", ("f16x2:product", "f16x2:product", "f16x2:product"))
+wgmma(8, "f32.tf32.tf32", ("f32:product", "f32:product", "f32:product"))
 for a in ("e4m3", "e5m2"):
     for b in ("e4m3", "e5m2"):
-        wgmma(32, "f32", a, b, (a + "x4:product", b + "x4:product", "f32:product"))
-        wgmma(32, "f16", a, b, (a + "x4:product", b + "x4:product", "f16x2:product"), count=2)
+        wgmma(32, f"f32.{a}.{b}", (a + "x4:product", b + "x4:product", "f32:product"))
+        wgmma(32, f"f16.{a}.{b}", (a + "x4:product", b + "x4:product", "f16x2:product"))
 for a in ("s8", "u8"):
     for b in ("s8", "u8"):
         for ending in ("", ".satfinite"):
-            wgmma(32, "s32", a, b, ("b32", "b32", "s32"), ending=ending)
+            wgmma(32, f"s32.{a}.{b}", ("b32", "b32", "s32"), ending=ending)
 
 
 # --- inputs -----------------------------------------------------------------------------------------------------------
@@ -621,7 +620,7 @@ def product(rng, block, kind):
     return (rng.getrandbits(24) / 2**24 - 0.5) * 2.0 ** (rng.getrandbits(8) % (2 * spread + 1) - spread)
 
 
-def one_float(rng, index, kind, rule, block):
+def one_float(rng, kind, rule, block):
     if rule == "product":
         return bit_pattern(product(rng, block, kind), kind)
     if rule == "angle":
@@ -643,7 +642,7 @@ def one_value(rng, index, kind, block):
         return rng.getrandbits(1) if index >= 32 else int(rng.getrandbits(3) > 0)
     if kind.endswith("x2"):
         part = kind[:-2]
-        return one_float(rng, index, part, rule, block) | one_float(rng, index, part, rule, block) << 16
+        return one_float(rng, part, rule, block) | one_float(rng, part, rule, block) << 16
     if kind.endswith("x4"):
         # Draws only finite fp8 values: in e4m3 0x7f is NaN, and in e5m2 infinity and NaN start at 0x7c.
         top = 0x7E if kind.startswith("e4m3") else 0x7B
@@ -652,7 +651,7 @@ def one_value(rng, index, kind, block):
         count = min(span, top + 1 - low)
         return sum((low + rng.getrandbits(8) % count | rng.getrandbits(1) << 7) << 8 * n for n in range(4))
     if kind in SPECIAL:
-        return one_float(rng, index, kind, rule, block)
+        return one_float(rng, kind, rule, block)
     width = 32 if rule == "32" else bits_of(kind)
     if rule == "shift":
         return rng.getrandbits(3) and rng.getrandbits(7) or rng.getrandbits(32)
