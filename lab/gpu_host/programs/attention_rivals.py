@@ -212,8 +212,11 @@ def fa3_call(library, dtype, tensors, fields):
     return call
 
 
-def flex_call(q, k, v, sinks, fields):
-    """A call of FlexAttention. Sinks are applied as inference engines do: as a factor from each row's log-sum-exp."""
+def flex_call(inputs, fields):
+    """
+    A call of FlexAttention on (q, k, v, sinks). Sinks are applied as inference engines do: as a factor from each row's
+    log-sum-exp.
+    """
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     torch._dynamo.reset()
@@ -233,11 +236,12 @@ def flex_call(q, k, v, sinks, fields):
         return o * torch.sigmoid(lse - sinks[:, None])[..., None].to(o.dtype) if fields.sinks else o
 
     compiled = torch.compile(attention, dynamic=False)
-    return lambda _number=0: compiled(q, k, v, sinks)
+    return lambda _number=0: compiled(*inputs)
 
 
-def wanted_output(q, k, v, sinks, fields):
+def wanted_output(inputs, fields):
     """The output in fp32, computed from the definition of attention."""
+    q, k, v, sinks = inputs
     k, v = (each.float().repeat_interleave(fields.H // fields.Hkv, 1) for each in (k, v))
     if fields.plain:
         with sdpa_kernel([SDPBackend.MATH]):
@@ -259,6 +263,7 @@ def measure(item, kernels, library):
     q = torch.randn(B, H, S, D, device="cuda", dtype=dtype)
     k, v = (torch.randn(B, Hkv, Skv, width, device="cuda", dtype=dtype) for width in (D, Dv))
     sinks = torch.randn(H, device="cuda")
+    inputs = (q, k, v, sinks)
     outputs, subjects, missing = {}, {}, {}
 
     def unwritten():
@@ -287,7 +292,7 @@ def measure(item, kernels, library):
         outputs["fa3"] = unwritten()
         subjects["fa3"] = fa3_call(library, item["dtype"], (q, k, v, outputs["fa3"]), fields)
     if not fields.plain:
-        subjects["flex"] = flex_call(q, k, v, sinks, fields)
+        subjects["flex"] = flex_call(inputs, fields)
         outputs["flex"] = subjects["flex"]()
 
     for name in subjects:
@@ -296,7 +301,7 @@ def measure(item, kernels, library):
     torch.cuda.synchronize()
     differences, mean_differences = {}, {}
     if B * H * S * Skv <= MOST_SCORES:
-        want = wanted_output(q, k, v, sinks, fields)
+        want = wanted_output(inputs, fields)
         for name, each in outputs.items():
             distance = (each.float() - want).abs_()
             differences[name], mean_differences[name] = distance.max().item(), distance.mean().item()

@@ -30,11 +30,11 @@ def load_torch():
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
-def own_call(kernel, launches, workspaces, given, made):
+def own_call(kernel, launches, workspaces, tensors):
     """A call of one of our kernels, with the kernel's workspaces."""
     spaces = workspaces_of(workspaces)
     cleared = [spaces[f"workspace {each['name']}"] for each in workspaces if "initial" in each]
-    run = kernel.prepare(launches, given | made | spaces)
+    run = kernel.prepare(launches, tensors | spaces)
 
     def call(_number=0):
         for each in cleared:
@@ -71,14 +71,13 @@ def flash_calls(given, fields):
     return {"flash": flash, "cudnn": cudnn}
 
 
-def fa3_call(library, dtype, given, made, fields):
+def fa3_call(library, name, tensors, fields):
     sizes = (fields.B, fields.H, fields.Hkv, fields.S, fields.Skv)
-    name = f"fa3_backward_{dtype}_{fields.D}"
     function, floats = getattr(library, name), getattr(library, f"{name}_floats")
     floats.restype = ctypes.c_int64
     scratch = torch.empty(floats(*sizes), device="cuda")
-    tensors = [*(given[each] for each in ("Q", "K", "V", "O", "dO", "LSE")), *made.values(), scratch]
-    pointers = [ctypes.c_void_p(each.data_ptr()) for each in tensors]
+    given = [tensors[each] for each in ("Q", "K", "V", "O", "dO", "LSE", *GRADIENTS)]
+    pointers = [ctypes.c_void_p(each.data_ptr()) for each in (*given, scratch)]
     multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
     scale = ctypes.c_float(fields.D**-0.5)
 
@@ -120,12 +119,12 @@ def measure(item, kernels, library):
     for name, launches in item["plans"].items():
         outputs[name] = unwritten()
         subjects[name] = own_call(
-            *(kernels[name, item["dtype"]], launches, item["workspaces"][name], given, outputs[name])
+            *(kernels[name, item["dtype"]], launches, item["workspaces"][name], given | outputs[name])
         )
     if library is not None:
         made = unwritten()
         try:
-            subjects["fa3"] = fa3_call(library, item["dtype"], given, made, fields)
+            subjects["fa3"] = fa3_call(library, f"fa3_backward_{item['dtype']}_{D}", given | made, fields)
             outputs["fa3"] = made
         except AttributeError:
             missing["fa3"] = "the library was built without this dtype or head dimension"
