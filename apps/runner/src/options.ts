@@ -40,18 +40,22 @@ export function parseOptions(
   };
   const serve = program
     .command('serve', { isDefault: true })
-    .description('serve until SIGTERM or SIGINT; the default command');
+    .description('serves until SIGTERM or SIGINT; the default command');
   addServeOptions(serve).action(serving);
   const gateway = program
     .command('gateway')
-    .description('serve a cluster: jobs run on its nodes (docs/fleet.md)')
+    .description('serves a cluster: jobs run on its nodes (docs/fleet.md)')
     .addOption(new Option('--slurm <file>', 'a Slurm cluster: partitions, pilots, how nodes reach the gateway'))
     .addOption(new Option('--kubernetes <file>', 'the same for a Kubernetes cluster').conflicts('slurm'));
   addServeOptions(gateway).action(serving);
   program
     .command('fleet-schema')
-    .description("the JSON Schema of the gateway's --slurm or --kubernetes file, for editors")
-    .addArgument(new Argument('[scheduler]').choices(['slurm', 'kubernetes']).default('slurm'))
+    .description("prints the JSON Schema of the gateway's --slurm or --kubernetes file, for editors")
+    .addArgument(
+      new Argument('[scheduler]', 'the scheduler that the file is for')
+        .choices(['slurm', 'kubernetes'])
+        .default('slurm'),
+    )
     .action((scheduler: SchedulerName) => say(JSON.stringify(fleetSchema(scheduler), null, 2)));
   const pilot = program
     .command('pilot', { hidden: true })

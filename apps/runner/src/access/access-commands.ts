@@ -36,14 +36,14 @@ export function addAccessCommands(
   const ofData = (command: Command): Command =>
     command.option('--data <folder>', "the runner's data folder", defaultData);
   const ofTls = (command: Command): Command =>
-    ofData(command).option('--tls <folder>', 'with ca.crt and ca.key (default: tls/ in the data folder)');
+    ofData(command).option('--tls <folder>', 'the folder with ca.crt and ca.key (default: tls/ in the data folder)');
   const tlsFolder = ({ tls, data }: Flags): string => resolve(tls ?? join(data, 'tls'));
 
-  const tls = program.command('tls').description('certificates');
+  const tls = program.command('tls').description('makes and revokes certificates of clients');
   ofData(tls.command('init'))
     .description('makes a private authority, a certificate for this runner and one for a client')
     .option('--host <name...>', 'names and addresses that clients use for this machine', [])
-    .option('--out <folder>', 'default: tls/ in the data folder')
+    .option('--out <folder>', 'the folder to write them to (default: tls/ in the data folder)')
     .action(({ host, data, out }: InitOptions) => {
       const folder = resolve(out ?? join(data, 'tls'));
       say(`made ${initTls(folder, host).join(', ')} in ${folder}`);
@@ -59,25 +59,27 @@ export function addAccessCommands(
       say(`made ${certificate} and ${key}: give them to ${name} with ca.crt`);
     });
   ofTls(tls.command('revoke <client>'))
-    .description('revokes a certificate, by client name or PEM file, from the next call on')
+    .description('revokes a certificate, given by client name or PEM file: its next call is refused')
     .action((client: string, flags: Flags) => {
       const named = clientCertificatePath(tlsFolder(flags), client);
       say(`revoked ${new RevokedCertificates(dataFolder(flags)).add(existsSync(named) ? named : resolve(client))}`);
     });
 
-  const token = program.command('token').description('bearer tokens, for serve --clients token');
+  const token = program
+    .command('token')
+    .description('makes, lists and revokes bearer tokens, for serve --clients token');
   const tokens = (flags: Flags): TokenFile => new TokenFile(dataFolder(flags));
   ofData(token.command('add <name>'))
-    .description('makes a token and prints it, only this once')
+    .description('makes a token and prints it; it is shown only once')
     .addOption(roleOption())
     .addOption(
-      new Option('--days <days>', `until it expires, 1 to ${MAX_TOKEN_DAYS}`)
+      new Option('--days <days>', `days until the token expires, 1 to ${MAX_TOKEN_DAYS}`)
         .default(DEFAULT_TOKEN_DAYS)
         .argParser((text) => wholeNumber(text, MAX_TOKEN_DAYS)),
     )
     .addOption(
-      new Option('--hours <hours>', `instead of --days, 1 to ${MAX_TOKEN_HOURS}`).argParser((text) =>
-        wholeNumber(text, MAX_TOKEN_HOURS),
+      new Option('--hours <hours>', `hours until it expires, 1 to ${MAX_TOKEN_HOURS}, instead of --days`).argParser(
+        (text) => wholeNumber(text, MAX_TOKEN_HOURS),
       ),
     )
     .action((name: string, { days, hours = days * 24, ...flags }: Flags & { days: number; hours?: number }) =>
@@ -93,7 +95,7 @@ export function addAccessCommands(
         ),
     );
   ofData(token.command('revoke <name>'))
-    .description('revokes the token, from the next call on')
+    .description('revokes a token: its next call is refused')
     .action((name: string, flags: Flags) => tokens(flags).revoke(name));
 }
 

@@ -23,7 +23,7 @@ export function addOperationCommands(program: Command, { defaultData, say, defer
     command.option('--data <folder>', "the runner's data folder", defaultData);
   const gc = ofData(program.command('gc'))
     .description(
-      'removes events, artifacts, sources and builds beyond the limits below; results and history always stay. For a stopped runner: one that runs does it daily (serve --keep-…)',
+      'removes events, artifacts, sources and builds beyond the limits below; results and history always stay. Use it on a stopped runner: a running one does the same daily (serve --keep-…)',
     )
     .option('--dry-run', 'lists what would be removed, even while the runner runs');
   keepOptions(gc, { eventsDays: 90, filesDays: 30, artifactsGib: 20 }).action(
@@ -44,7 +44,7 @@ export function addOperationCommands(program: Command, { defaultData, say, defer
     });
   ofData(program.command('purge'))
     .description('removes everything that a stopped runner keeps: jobs, results, champions, builds, credentials')
-    .option('--yes', 'required, because they cannot be restored')
+    .option('--yes', 'required, because nothing can be restored')
     .action(({ data, yes }: { data: string; yes?: boolean }) => {
       if (!yes)
         throw new UsageError(`purge: give --yes to remove the jobs, results and credentials in ${resolve(data)}`);
@@ -68,13 +68,23 @@ export function keepOptions(command: Command, { eventsDays, filesDays, artifacts
     new Option(flags, about).argParser(limit).default(value, value === Infinity ? 'forever' : String(value));
   return command
     .addOption(
-      option('--keep-events-days <days>', 'events of ended jobs; the result stays ("forever": always)', eventsDays),
+      option(
+        '--keep-events-days <days>',
+        'keep the events of ended jobs for so long ("forever": no limit); results always stay',
+        eventsDays,
+      ),
     )
-    .addOption(option('--keep-files-days <days>', 'artifacts, sources and builds that nobody used since', filesDays))
+    .addOption(
+      option(
+        '--keep-files-days <days>',
+        'keep artifacts, sources and builds for so long after their last use',
+        filesDays,
+      ),
+    )
     .addOption(
       option(
         '--keep-artifacts-gib <GiB>',
-        'total size of artifacts; the least recently used are removed first',
+        'keep artifacts up to this total size; the least recently used are removed first',
         artifactsGib,
       ),
     );

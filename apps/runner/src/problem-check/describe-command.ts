@@ -30,7 +30,7 @@ const FILE_BYTES = 256 * 1024;
 export function addDescribeCommand(program: Command, surroundings: Surroundings): void {
   program
     .command('describe-problems')
-    .addArgument(new Argument('<form>', 'the benchmark that the files are of').choices([...PROBLEM_PROGRAMS]))
+    .addArgument(new Argument('<form>', 'the benchmark that the files are from').choices([...PROBLEM_PROGRAMS]))
     .argument('<files...>', 'Python files, run in a sandbox without network')
     .description('describes problems that are written in Python, for fa-tui problem import (docs/imports.md)')
     .action((form: string, files: string[]) => surroundings.defer(() => describe(form, files, surroundings)));

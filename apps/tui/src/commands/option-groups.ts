@@ -127,8 +127,8 @@ const parameterOptions = (command: Command): Command =>
     .option('--set <NAME=VALUE>', 'a parameter of the kernel, for example USE_WMMA=0 (repeatable)', repeated)
     .option('--arch <arch>', "target for nvcc, for example sm_89 (default: the device's)")
     .option('--max-registers <n>', "nvcc's -maxrregcount, 16 to 255")
-    .option('--fast-math', "nvcc's --use_fast_math (default: the kernel's)")
-    .option('--no-fast-math', 'never --use_fast_math')
+    .option('--fast-math', "compile with nvcc's --use_fast_math (default: as kernel.yaml says)")
+    .option('--no-fast-math', 'compile without --use_fast_math')
     .option('--keep-ptx', 'keep the PTX as an artifact')
     .option('--keep-sass', 'keep the SASS as an artifact');
 
@@ -211,7 +211,7 @@ export const exportOptions = (command: Command): Command => {
     .option('--device <id>', 'device to build for, as fa-tui host lists them (default: its first)')
     .option('--backward <kernel>', 'kernel or folder of the backward pass, for gradients (--torch, --wheel)')
     .option('--backward-set <NAME=VALUE>', 'a parameter of the backward kernel (repeatable)', repeated)
-    .option('--unverified', 'export a kernel whose last verdict was wrong; every file says so');
+    .option('--unverified', 'export also if the latest result was wrong; every file then says so');
 };
 
 export const experimentOptions = (command: Command): Command =>
@@ -244,7 +244,7 @@ export const reportOptions = (command: Command): Command =>
     .option('--since <when>', 'lab-log, kernel: jobs that ended since then, for example 2026-11-21 or 3d')
     .option('--kernel <id>', 'lab-log: only jobs of this kernel')
     .option('--limit <n>', 'lab-log, kernel: most jobs to read (default 200)')
-    .option('--svg <folder>', 'also write each plot there as a picture')
+    .option('--svg <folder>', 'also write each plot into this folder as an SVG file')
     .option('--suite <name>', 'pull-request: title of the comment, which identifies it (default flashcore)')
     .option('--folder <path>', "the kernel's folder in the repository, for the places of problems")
-    .option('-o, --output <file>', 'write it there (default: stdout)');
+    .option('-o, --output <file>', 'write to this file (default: stdout)');

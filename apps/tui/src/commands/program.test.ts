@@ -272,7 +272,10 @@ test.each([
   [['runn', 'x'], /^error: Unknown command "runn" \(did you mean "run" .*\); fa-tui --help lists them\n$/],
   [['xyzzy', '--foo'], /^error: Unknown command "xyzzy"; fa-tui --help lists them\n$/],
   [['attach'], /^error: Unknown command "attach" \(here it is "watch": .*\); fa-tui --help lists them\n$/],
-  [['help', 'ps'], /^error: Unknown command "ps" \(here it is "jobs": jobs, newest first\); fa-tui --help lists .*\n$/],
+  [
+    ['help', 'ps'],
+    /^error: Unknown command "ps" \(here it is "jobs": list jobs, newest first\); fa-tui --help lists .*\n$/,
+  ],
   [['help', 'verfy'], /^error: Unknown command "verfy" \(did you mean "verify"\?\); fa-tui --help lists them\n$/],
   [['--jsn'], /^error: unknown option '--jsn' \(did you mean --json\?\)\nfa-tui --help lists what it takes\n$/],
   [['run', '--shap', 'x'], /^error: unknown option '--shap' \(did you mean --shape\?\)\nfa-tui run --help lists .*\n$/],

@@ -43,7 +43,7 @@ export function addQueryCommands(program: Command, define: Define): void {
   query<{ all?: boolean }>(
     program
       .command('kernels')
-      .description("the runner's kernels")
+      .description("list the runner's kernels")
       .option('--all', 'also the faulty fixtures and your own folders'),
     async (context, options) => (await import('./lists.ts')).listKernels(options, context),
   );
@@ -105,7 +105,7 @@ export function addQueryCommands(program: Command, define: Define): void {
     async (context, options) => (await import('./uninstall.ts')).uninstall(options, context),
   );
   query(
-    program.command('fleet').description('partitions and pilots of the cluster behind a gateway'),
+    program.command('fleet').description('list the partitions and pilots of the cluster behind a gateway'),
     async (context) => (await import('./lists.ts')).showFleet(context),
   );
   query<CheckProblemOptions & ImportProblemOptions>(
@@ -142,16 +142,19 @@ export function addQueryCommands(program: Command, define: Define): void {
         : (await import('./check-problem.ts')).checkProblem(problem, options, context);
     },
   );
-  query<PageOptions>(pageOptions(program.command('jobs').description('jobs, newest first')), async (context, options) =>
-    (await import('./lists.ts')).listJobs(options, context),
+  query<PageOptions>(
+    pageOptions(program.command('jobs').description('list jobs, newest first')),
+    async (context, options) => (await import('./lists.ts')).listJobs(options, context),
   );
   query<PageOptions>(
-    pageOptions(program.command('history').description('finished experiments, newest first')),
+    pageOptions(program.command('history').description('list finished experiments, newest first')),
     async (context, options) => (await import('./lists.ts')).listHistory(options, context),
   );
   define<LeaderboardCommandOptions>(
     leaderboardOptions(
-      program.command('leaderboard').description('the best result of each kernel variant and of SDPA, fastest first'),
+      program
+        .command('leaderboard')
+        .description('list the best result of each kernel variant and of SDPA, fastest first'),
     ),
     async (context, options) => (await import('./leaderboard.ts')).showLeaderboard(options, context),
   );
@@ -167,9 +170,9 @@ export function addQueryCommands(program: Command, define: Define): void {
   query(
     program
       .command('compare')
-      .argument('<job or kernel>', "a job's name or first digits, or a kernel: its last finished job")
-      .argument('[job or kernel]', 'what to compare with (default: the champion)')
-      .description('a job next to another one or its champion: times, resources, counters, source'),
+      .argument('<job or kernel>', "a job's name or first digits, or a kernel's id for its last finished job")
+      .argument('[job or kernel]', 'the job or kernel to compare with (default: the champion)')
+      .description('compare a job with another one or its champion: times, resources, counters, source'),
     async (context, _, job, other) => (await import('./compare.ts')).compare(job, other, context),
   );
   query<JobCommandOptions & { speed?: string }>(
@@ -212,26 +215,29 @@ export function addQueryCommands(program: Command, define: Define): void {
   query<{ output?: string }>(
     program
       .command('artifact')
-      .argument('<sha256>', 'digest, as a report gives it')
-      .description('read a file that a job produced')
-      .option('-o, --output <file>', 'write it there'),
+      .argument('<sha256>', "the file's digest, as a report shows it")
+      .description('print or save a file that a job produced')
+      .option('-o, --output <file>', 'write to this file (default: stdout, unless it is a terminal)'),
     async (context, options, sha256) => (await import('./lists.ts')).readArtifact(sha256, options, context),
   );
   const report = reportOptions(
     program
       .command('report')
-      .argument('[names...]', 'jobs, by name or first digits; for --template kernel or search, its id')
+      .argument(
+        '[names...]',
+        'names or first digits of jobs; for --template kernel or search, the id of that kernel or search',
+      )
       .description('write results as pages (Markdown, HTML, JSON), JUnit, SARIF, annotations, benchmark files'),
   );
   define<ReportCommandOptions>(report, async (context, options, names) =>
     (await import('./report.ts')).report(names === '' ? [] : names.split(' '), options, context),
   );
-  query<{ out?: string }>(
+  query<{ output?: string }>(
     program
       .command('trace')
       .argument('<job>', 'its name or first digits')
-      .description("a job's phases as trace events, for Perfetto and chrome://tracing")
-      .option('-o, --out <file>', 'write it there (default: stdout)'),
+      .description("write a job's phases as trace events, for Perfetto and chrome://tracing")
+      .option('-o, --output <file>', 'write to this file (default: stdout)'),
     async (context, options, job) => (await import('./report.ts')).traceJob(job, options, context),
   );
 }

@@ -208,13 +208,17 @@ function storedJob({ jobs }: FileSource, name: string): GetJobResponse {
 }
 
 /** `fa-tui trace <job>`: writes the job's events as trace-event JSON. */
-export function traceJob(text: string, { out }: { readonly out?: string }, context: CommandContext): Promise<ExitCode> {
-  requireWritable({ '--out': out });
+export function traceJob(
+  text: string,
+  { output }: { readonly output?: string },
+  context: CommandContext,
+): Promise<ExitCode> {
+  requireWritable({ '--output': output });
   return context.withRunner(async ({ client }) => {
     const name = await resolveJobName(client, text);
     const events: JobEvent[] = [];
     for await (const event of client.watch(name)) events.push(event);
-    write(`${JSON.stringify(traceOf(events))}\n`, out, context);
+    write(`${JSON.stringify(traceOf(events))}\n`, output, context);
     return ExitCode.PASSED;
   });
 }

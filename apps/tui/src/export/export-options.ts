@@ -1,6 +1,6 @@
 /** The outputs of `fa-tui export`, one option per row; commands/export.ts creates the files. */
 export const EXPORT_OPTIONS = [
-  { format: 'torch', option: '--torch <file.py>', about: 'a PyTorch operator in one file, machine code inside' },
+  { format: 'torch', option: '--torch <file.py>', about: 'a PyTorch operator in one file, with its machine code' },
   { format: 'wheel', option: '--wheel <folder>', about: 'the same as a package that pip installs' },
   { format: 'kernelbench', option: '--kernelbench <folder>', about: "KernelBench's reference and ModelNew" },
   { format: 'flashinfer', option: '--flashinfer <folder>', about: 'a data set of FlashInfer-Bench with this solution' },
