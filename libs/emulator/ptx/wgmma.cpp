@@ -131,6 +131,18 @@ class Accumulators {
     else
       accumulators_out(w_, slots(column), active_, acc);
   }
+  /** Adds product(row, column) to the integers of the eight columns from `column` on. */
+  template <class Product>
+  void add_whole(unsigned column, const Product& product) const {
+    for (unsigned n = 0; n < 4; ++n)
+      for (unsigned k = 0; k < LANES; ++k) {
+        if (!(active_ >> k & 1)) continue;
+        int32_t& d = w_.reg<int32_t>(slots(column)[n])[k];
+        int64_t sum = (adds_ ? d : 0) + product(k / 4 + 8 * (n / 2), k % 4 * 2 + n % 2);
+        if (extra_.options[5] & SATURATES) sum = std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX);
+        d = static_cast<int32_t>(sum);
+      }
+  }
 
  private:
   Warp& w_;
@@ -158,8 +170,15 @@ void left_of(Warp& w, const Ins* i, uint64_t descriptor, float (*a)[16]) {
     for (int r = 0; r < 16; ++r) a[r][k] = t[16 * k + r];
 }
 
+/** The eight columns of B from `first` on. */
+struct Columns {
+  const MatrixLayout& layout;
+  unsigned first;
+};
+
 /** Reads eight columns of B as [depth][column]. */
-void right_of(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first, float (*b)[8]) {
+void right_of(Warp& w, const Ins* i, const Columns& columns, float (*b)[8]) {
+  const auto& [layout, first] = columns;
   const auto type = static_cast<Number>(i->extra->options[0]);
   alignas(64) uint16_t bits[16 * 8];
   if (layout.transposed) {
@@ -188,7 +207,8 @@ void left_words(Warp& w, const Ins* i, const MatrixLayout& layout, uint32_t (*wo
 }
 
 /** Reads the two blocks of eight columns of B, of depths 0 to 7 and 8 to 15. */
-void right_words(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first, uint32_t (*words)[LANES]) {
+void right_words(Warp& w, const Ins* i, const Columns& columns, uint32_t (*words)[LANES]) {
+  const auto& [layout, first] = columns;
   alignas(64) uint16_t bits[16 * 8];
   if (layout.transposed) {
     read_rows(w, i, {layout, 0, 16, first / 8, 1}, bits);
@@ -217,7 +237,7 @@ class WideProduct {
   bool multiply(const MatrixLayout& layout, unsigned column, const Accumulators& sums) {
     if (!fits_) return false;
     alignas(64) uint32_t words[2][LANES];
-    right_words(w_, i_, layout, column, words);
+    right_words(w_, i_, {layout, column}, words);
     const uint32_t* registers[] = {words[0], words[1]};
     RightOperand right;
     right.read(registers);
@@ -247,7 +267,7 @@ class LeftNumbers {
     const Extra& x = *i->extra;
     if (std::exchange(is_read_, true)) return numbers_;
     if (x.options[2])
-      left_in(w, static_cast<Number>(x.options[0]), x.a.data(), 16, numbers_);
+      left_in(w, {static_cast<Number>(x.options[0]), x.a.data(), 16}, numbers_);
     else
       left_of(w, i, w.reg<uint64_t>(i->a)[lane], numbers_);
     if (x.options[5] & NEGATES)
@@ -276,7 +296,7 @@ const Ins* multiply_async(Warp& w, const Ins* i) {
     for (unsigned column = 0; column < sums.columns(); column += 8) {
       if (wide.multiply(layout, column, sums)) continue;
       sums.change(column, [&](Row8* acc) {
-        right_of(w, i, layout, column, b);
+        right_of(w, i, {layout, column}, b);
         multiply<16, 16>(left.of(w, i, first_lane), b, acc, least_exponent(static_cast<Number>(x.options[0])));
       });
     }
@@ -306,20 +326,12 @@ void left_bytes(Warp& w, const Ins* i, unsigned lane, uint8_t (*a)[ROW_BYTES]) {
       memcpy(&a[k / 4 + 8 * (n & 1)][16 * (n / 2) + 4 * (k % 4)], &w.reg<uint32_t>(x.a[n])[k], 4);
 }
 
-/** acc[16][8] += a * b of integers */
-void multiply_whole(Warp& w, const Extra& x, const uint32_t* slots, uint32_t m, bool adds,
-                    const uint8_t (*a)[ROW_BYTES], const uint8_t (*b)[ROW_BYTES]) {
+/** The product of a row of A and a column of B, which are integers. */
+int64_t whole_product(const Extra& x, const uint8_t* row, const uint8_t* column) {
   const auto value = [](uint8_t byte, int is_signed) { return is_signed ? static_cast<int8_t>(byte) : byte; };
-  for (unsigned n = 0; n < 4; ++n)
-    for (unsigned k = 0; k < LANES; ++k) {
-      if (!(m >> k & 1)) continue;
-      int32_t& d = w.reg<int32_t>(slots[n])[k];
-      const uint8_t *row = a[k / 4 + 8 * (n / 2)], *column = b[k % 4 * 2 + n % 2];
-      int64_t sum = adds ? d : 0;
-      for (int at = 0; at < ROW_BYTES; ++at) sum += value(row[at], x.options[3]) * value(column[at], x.options[4]);
-      if (x.options[5] & SATURATES) sum = std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX);
-      d = static_cast<int32_t>(sum);
-    }
+  int64_t sum = 0;
+  for (int at = 0; at < ROW_BYTES; ++at) sum += value(row[at], x.options[3]) * value(column[at], x.options[4]);
+  return sum;
 }
 
 void multiply_tf32(const uint8_t (*a)[ROW_BYTES], const uint8_t (*b)[ROW_BYTES], bool negates, Row8* acc) {
@@ -393,7 +405,7 @@ const Ins* multiply_other(Warp& w, const Ins* i) {
     for (unsigned column = 0; column < sums.columns(); column += 8) {
       read_rows(w, i, {layout, column, 8, 0, 2}, reinterpret_cast<uint16_t*>(b[0]));
       if (kind == Other::Whole)
-        multiply_whole(w, x, sums.slots(column), m, sums.adds(), a, b);
+        sums.add_whole(column, [&](unsigned row, unsigned c) { return whole_product(x, a[row], b[c]); });
       else if (kind == Other::Tf32)
         sums.change(column, [&](Row8* acc) { multiply_tf32(a, b, x.options[5] & NEGATES, acc); });
       else

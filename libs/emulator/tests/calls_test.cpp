@@ -21,7 +21,7 @@ std::vector<int> inputs(int count) {
 void test_calls(const Kernels& kernels) {
   const std::vector<int> values = inputs(32);
   const Buffer<int> in(values), out(32);
-  CHECK_OK(kernels.run("calls", {1}, {32}, 0, in.address(), out.address()));
+  CHECK_OK(kernels.run("calls", {{1}, {32}}, in.address(), out.address()));
   const std::vector<int> got = out.read();
   for (int i = 0; i < 32; ++i) {
     const int sum = picked(i - 4, values, 8) + (i % 3 == 0 ? picked(i, values, 4) : 0);
@@ -33,14 +33,14 @@ void test_shared_in_a_call(const Kernels& kernels) {
   std::vector<float> values;
   for (int i = 0; i < 32; ++i) values.push_back(static_cast<float>(i));
   const Buffer<float> buffer(values);
-  CHECK_OK(kernels.run("shared_in_a_call", {1}, {32}, 0, buffer.address()));
+  CHECK_OK(kernels.run("shared_in_a_call", {{1}, {32}}, buffer.address()));
   CHECK(buffer.read() == std::vector<float>(32, 31.0f));
 }
 
 void test_groups(const Kernels& kernels) {
   const std::vector<int> values = inputs(64);
   const Buffer<int> in(values), out(64);
-  CHECK_OK(kernels.run("groups", {1}, {64}, 0, in.address(), out.address()));
+  CHECK_OK(kernels.run("groups", {{1}, {64}}, in.address(), out.address()));
   std::vector<int> sums(8);
   for (int i = 0; i < 64; ++i) sums[i / 8] += values[i];
   const std::vector<int> got = out.read();
@@ -49,7 +49,7 @@ void test_groups(const Kernels& kernels) {
     CHECK(got[i] == sums[i / 8] * 10000 + most * 10 + (i & 1) + 2 * (i / 8));
   }
   for (const int size : {4, 16, 32}) {
-    CHECK_OK(kernels.run("runtime_sized_groups", {1}, {64}, 0, in.address(), out.address(), size));
+    CHECK_OK(kernels.run("runtime_sized_groups", {{1}, {64}}, in.address(), out.address(), size));
     const std::vector<int> of_groups = out.read();
     for (int i = 0; i < 64; ++i) {
       int sum = 0;
@@ -61,9 +61,9 @@ void test_groups(const Kernels& kernels) {
 
 void test_recursion(const Kernels& kernels) {
   const Buffer<int> out(1);
-  CHECK_OK(kernels.run("recursion", {1}, {1}, 0, 1, out.address()));
+  CHECK_OK(kernels.run("recursion", {{1}, {1}}, 1, out.address()));
   CHECK(out.read()[0] == 1);
-  CHECK_RESULT(kernels.run("recursion", {1}, {1}, 0, 5, out.address()), CUDA_ERROR_ILLEGAL_INSTRUCTION);
+  CHECK_RESULT(kernels.run("recursion", {{1}, {1}}, 5, out.address()), CUDA_ERROR_ILLEGAL_INSTRUCTION);
   expect_fault({"UNSUPPORTED_INSTRUCTION", "reached call.uni of _Z9fibonaccii", "call themselves", "calls.cu:"});
 }
 

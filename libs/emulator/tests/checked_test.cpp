@@ -74,7 +74,7 @@ struct Memory {
     CHECK(flashcore_emulator_mark_memory(scratch.address(), COUNT * 4, 3) == 0);
   }
   CUresult run(const Kernels& kernels, const Program& program, int length) const {
-    return kernels.run(program.name.c_str(), {program.blocks}, {program.threads}, program.shared_bytes, in.address(),
+    return kernels.run(program.name.c_str(), {{program.blocks}, {program.threads}, program.shared_bytes}, in.address(),
                        out.address(), scratch.address(), length);
   }
 

@@ -37,7 +37,7 @@ void test_counters(const Build& build) {
     CHECK_OK(cuFuncSetAttribute(kernels.function(build.entry), 8, static_cast<int>(build.shared_bytes)));
   flashcore_emulator_set_profiling(1);
   const Size grid{build.seq_len / build.rows, static_cast<unsigned>(build.batch * build.heads)};
-  CHECK_OK(kernels.run(build.entry, grid, {build.threads}, build.shared_bytes, Q.address(), K.address(), V.address(),
+  CHECK_OK(kernels.run(build.entry, {grid, {build.threads}, build.shared_bytes}, Q.address(), K.address(), V.address(),
                        O.address(), build.seq_len, 0.125f, 0));
   std::string profile(1 << 18, 0);
   profile.resize(static_cast<size_t>(flashcore_emulator_profile(profile.data(), profile.size())));
@@ -58,9 +58,11 @@ void test_trace(const Build& build) {
   const Kernels kernels(build.module);
   const Buffer<uint16_t> Q(static_cast<size_t>(build.batch) * build.heads * build.seq_len * HEAD_DIM);
   const auto run = [&] {
-    CHECK_OK(kernels.run(build.entry, {build.seq_len / build.rows, static_cast<unsigned>(build.batch * build.heads)},
-                         {build.threads}, build.shared_bytes, Q.address(), Q.address(), Q.address(), Q.address(),
-                         build.seq_len, 0.125f, 0));
+    CHECK_OK(kernels.run(build.entry,
+                         {{build.seq_len / build.rows, static_cast<unsigned>(build.batch * build.heads)},
+                          {build.threads},
+                          build.shared_bytes},
+                         Q.address(), Q.address(), Q.address(), Q.address(), build.seq_len, 0.125f, 0));
   };
   flashcore_emulator_set_profiling(1);
   CHECK(flashcore_emulator_trace_blocks(0, 0, 1) != CUDA_SUCCESS);

@@ -102,6 +102,12 @@ struct Size {
   unsigned x = 1, y = 1, z = 1;
 };
 
+struct Launch {
+  Size grid, block;
+  unsigned shared_bytes = 0;
+  CUlaunchAttribute* attribute = nullptr;
+};
+
 /** A context on the device and the functions of one test module. */
 class Kernels {
  public:
@@ -131,10 +137,14 @@ class Kernels {
   }
     /** Launches a kernel, waits for it, and returns the error code that a caller would see. */
   template <class... Arguments>
-  CUresult run(const char* name, Size grid, Size block, unsigned shared_bytes, Arguments... arguments) const {
+  CUresult run(const char* name, const Launch& launch, Arguments... arguments) const {
+    const auto& [grid, block, shared_bytes, attribute] = launch;
     void* pointers[] = {&arguments..., nullptr};
-    const CUresult launched = cuLaunchKernel(function(name), grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                             shared_bytes, nullptr, pointers, nullptr);
+    const CUlaunchConfig config{grid.x,  grid.y,       grid.z,  block.x,   block.y,
+                                block.z, shared_bytes, nullptr, attribute, attribute ? 1u : 0u};
+    const CUresult launched = attribute ? cuLaunchKernelEx(&config, function(name), pointers, nullptr)
+                                        : cuLaunchKernel(function(name), grid.x, grid.y, grid.z, block.x, block.y,
+                                                         block.z, shared_bytes, nullptr, pointers, nullptr);
     return launched == CUDA_SUCCESS ? cuCtxSynchronize() : launched;
   }
 

@@ -6,11 +6,11 @@
 namespace {
 void test_launch_checks(const Kernels& kernels) {
   const Buffer<int> out(2048);
-  CHECK_RESULT(kernels.run("spin_value", {1}, {1025}, 0, out.address(), 1), CUDA_ERROR_INVALID_VALUE);
-  CHECK_RESULT(kernels.run("spin_value", {1}, {32, 2, 65}, 0, out.address(), 1), CUDA_ERROR_INVALID_VALUE);
-  CHECK_RESULT(kernels.run("spin_value", {0}, {32}, 0, out.address(), 1), CUDA_ERROR_INVALID_VALUE);
-  CHECK_RESULT(kernels.run("spin_value", {1, 65536}, {32}, 0, out.address(), 1), CUDA_ERROR_INVALID_VALUE);
-  CHECK_OK(kernels.run("spin_value", {1}, {1024}, 0, out.address(), 1));
+  CHECK_RESULT(kernels.run("spin_value", {{1}, {1025}}, out.address(), 1), CUDA_ERROR_INVALID_VALUE);
+  CHECK_RESULT(kernels.run("spin_value", {{1}, {32, 2, 65}}, out.address(), 1), CUDA_ERROR_INVALID_VALUE);
+  CHECK_RESULT(kernels.run("spin_value", {{0}, {32}}, out.address(), 1), CUDA_ERROR_INVALID_VALUE);
+  CHECK_RESULT(kernels.run("spin_value", {{1, 65536}, {32}}, out.address(), 1), CUDA_ERROR_INVALID_VALUE);
+  CHECK_OK(kernels.run("spin_value", {{1}, {1024}}, out.address(), 1));
   CUfunction function;
   CHECK_RESULT(cuModuleGetFunction(&function, kernels.module(), "no_such_kernel"), CUDA_ERROR_NOT_FOUND);
   CHECK_RESULT(cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_HANDLE);
@@ -21,10 +21,10 @@ void test_launch_checks(const Kernels& kernels) {
 void test_dynamic_shared_opt_in(const Kernels& kernels) {
   const Buffer<unsigned> out(64);
   const CUfunction function = kernels.function("poisoned");
-  CHECK_RESULT(kernels.run("poisoned", {1}, {32}, 60000, out.address()), CUDA_ERROR_INVALID_VALUE);
+  CHECK_RESULT(kernels.run("poisoned", {{1}, {32}, 60000}, out.address()), CUDA_ERROR_INVALID_VALUE);
   CHECK_RESULT(cuFuncSetAttribute(function, 8, 200000), CUDA_ERROR_INVALID_VALUE);
   CHECK_OK(cuFuncSetAttribute(function, 8, 60000));
-  CHECK_OK(kernels.run("poisoned", {1}, {32}, 60000, out.address()));
+  CHECK_OK(kernels.run("poisoned", {{1}, {32}, 60000}, out.address()));
   int blocks;
   CHECK_OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, 32, 0));
   CHECK(blocks == 24);
@@ -37,7 +37,7 @@ void test_dynamic_shared_opt_in(const Kernels& kernels) {
 void test_modules() {
   const Kernels full("static_shared_49152");
   const Buffer<int> out(4);
-  CHECK_OK(full.run("all_of_it", {1}, {4}, 0, out.address()));
+  CHECK_OK(full.run("all_of_it", {{1}, {4}}, out.address()));
   CHECK(out.read() == (std::vector<int>{3, 2, 1, 0}));
   int bytes;
   CHECK_OK(cuFuncGetAttribute(&bytes, 1, full.function("all_of_it")));

@@ -16,7 +16,7 @@ struct alignas(16) Pairs {
 void test_structs_by_value(const Kernels& kernels) {
   const Pairs given = {{1.5f, 2.5f, 3.5f, 4.5f}, {-5, 6}, {7ull << 40, 8}, {-9, 10}};
   const Buffer<Pairs> out(1);
-  CHECK_OK(kernels.run("by_value", {1}, {1}, 0, given, out.address()));
+  CHECK_OK(kernels.run("by_value", {{1}, {1}}, given, out.address()));
   const Pairs got = out.read()[0];
   CHECK(got.four.x == 4.5f && got.four.y == 3.5f && got.four.z == 2.5f && got.four.w == 1.5f);
   CHECK(got.pair[0] == 6 && got.pair[1] == -5 && got.wide[0] == 8 && got.wide[1] == 7ull << 40);
@@ -103,7 +103,7 @@ void test_wide_integers(const Kernels& kernels) {
   a[0] = Unsigned(1) << 100, b[0] = 3;
   const Buffer<Unsigned> from_a(a), from_b(b);
   const Buffer<Results> out(COUNT);
-  CHECK_OK(kernels.run("wide_integers", {COUNT / 128}, {128}, 0, from_a.address(), from_b.address(), out.address()));
+  CHECK_OK(kernels.run("wide_integers", {{COUNT / 128}, {128}}, from_a.address(), from_b.address(), out.address()));
   const std::vector<Results> got = out.read();
   const Signed least = static_cast<Signed>(Unsigned(1) << 127);
   for (unsigned n = 0; n < COUNT; ++n) {
@@ -127,11 +127,11 @@ void test_calls_by_address(const Kernels& kernels) {
     areas.push_back(i % 3 ? x * x : 2 * x);
   }
   const Buffer<int> in(values), out(32);
-  CHECK_OK(kernels.run("by_address", {1}, {32}, 0, in.address(), out.address()));
+  CHECK_OK(kernels.run("by_address", {{1}, {32}}, in.address(), out.address()));
   CHECK(out.read() == results);
-  CHECK_OK(kernels.run("by_table", {1}, {32}, 0, in.address(), out.address()));
+  CHECK_OK(kernels.run("by_table", {{1}, {32}}, in.address(), out.address()));
   CHECK(out.read() == areas);
-  CHECK_RESULT(kernels.run("at_no_function", {1}, {1}, 0, out.address(), uint64_t(16)), CUDA_ERROR_ILLEGAL_INSTRUCTION);
+  CHECK_RESULT(kernels.run("at_no_function", {{1}, {1}}, out.address(), uint64_t(16)), CUDA_ERROR_ILLEGAL_INSTRUCTION);
   expect_fault({"UNSUPPORTED_INSTRUCTION", "no function of the module", "foreign.cu:"});
 }
 
@@ -139,13 +139,13 @@ void test_calls_by_address(const Kernels& kernels) {
 void test_uninitialised_registers(const Kernels& kernels) {
   const Buffer<float> in({3, 1, 2, 5}), out(1);
   for (const char* name : {"uninitialised_sum", "uninitialised_maximum", "uninitialised_rescaled"}) {
-    CHECK_OK(kernels.run(name, {1}, {1}, 0, in.address(), out.address(), 4));
+    CHECK_OK(kernels.run(name, {{1}, {1}}, in.address(), out.address(), 4));
     CHECK(!(std::abs(out.read()[0]) < 1e30f));
   }
-  CHECK_RESULT(kernels.run("uninitialised_index", {1}, {1}, 0, in.address(), out.address(), 4),
+  CHECK_RESULT(kernels.run("uninitialised_index", {{1}, {1}}, in.address(), out.address(), 4),
                CUDA_ERROR_ILLEGAL_ADDRESS);
   expect_fault({"OUT_OF_BOUNDS", "foreign.cu:"});
-  CHECK_OK(kernels.run("first_iteration_sets", {1}, {1}, 0, in.address(), out.address(), 4));
+  CHECK_OK(kernels.run("first_iteration_sets", {{1}, {1}}, in.address(), out.address(), 4));
   CHECK(out.read()[0] == 5);
 }
 
@@ -153,9 +153,9 @@ void test_shuffles_from_outside(const Kernels& kernels) {
   std::vector<float> values(32);
   for (int i = 0; i < 32; ++i) values[static_cast<size_t>(i)] = static_cast<float>(i);
   const Buffer<float> in(values), out(1);
-  CHECK_OK(kernels.run("sum_of_half", {1}, {32}, 0, in.address(), out.address()));
+  CHECK_OK(kernels.run("sum_of_half", {{1}, {32}}, in.address(), out.address()));
   CHECK(out.read()[0] == 120);
-  CHECK_OK(kernels.run("from_outside_the_mask", {1}, {32}, 0, in.address(), out.address()));
+  CHECK_OK(kernels.run("from_outside_the_mask", {{1}, {32}}, in.address(), out.address()));
   CHECK(!(std::abs(out.read()[0]) < 1e30f));
 }
 
@@ -164,7 +164,7 @@ void test_barriers_of_libcudacxx(const Kernels& kernels) {
   for (int i = 0; i < 256; ++i) values.push_back(static_cast<float>(i));
   for (size_t i = 0; i < 256; ++i) turned[i] = values[i / 128 * 128 + 127 - i % 128];
   const Buffer<float> in(values), out(256);
-  CHECK_OK(kernels.run("copies_with_barrier", {1}, {32}, 0, in.address(), out.address()));
+  CHECK_OK(kernels.run("copies_with_barrier", {{1}, {32}}, in.address(), out.address()));
   CHECK(out.read() == turned);
 }
 

@@ -11,9 +11,15 @@ struct TensorMapBytes {
   char bytes[128];
 };
 
-/** Encodes a map of a tensor of 32-bit words with `width` columns and `height` rows. The box is 8 by 4. */
-CUresult encode(TensorMapBytes& map, CUdeviceptr address, uint64_t width, uint64_t height, uint32_t box_width = 8,
-                int swizzle = 0) {
+/** A tensor of 32-bit words with `width` columns and `height` rows. The box has four rows. */
+struct Matrix {
+  uint64_t width, height;
+  uint32_t box_width = 8;
+  int swizzle = 0;
+};
+
+CUresult encode(TensorMapBytes& map, CUdeviceptr address, const Matrix& matrix) {
+  const auto& [width, height, box_width, swizzle] = matrix;
   const uint64_t dimensions[] = {width, height}, strides[] = {width * 4};
   const uint32_t box[] = {box_width, 4}, steps[] = {1, 1};
   alignas(64) char bytes[sizeof map.bytes];
@@ -21,15 +27,6 @@ CUresult encode(TensorMapBytes& map, CUdeviceptr address, uint64_t width, uint64
                                                  box, steps, 0, swizzle, 0, 0);
   memcpy(map.bytes, bytes, sizeof bytes);
   return result;
-}
-
-CUresult run_cluster(const Kernels& kernels, const char* name, unsigned blocks, unsigned grid, void** arguments) {
-  CUlaunchAttribute cluster{};
-  cluster.id = 4;
-  cluster.value.clusterDim = {blocks, 1, 1};
-  const CUlaunchConfig config{grid, 1, 1, 1, 1, 1, 0, nullptr, &cluster, 1};
-  const CUresult launched = cuLaunchKernelEx(&config, kernels.function(name), arguments, nullptr);
-  return launched == CUDA_SUCCESS ? cuCtxSynchronize() : launched;
 }
 
 std::vector<int> numbers(int count) {
@@ -40,7 +37,7 @@ std::vector<int> numbers(int count) {
 
 void test_bulk_copies(const Kernels& kernels) {
   const Buffer<int> in(numbers(64)), out(64), early(1);
-  CHECK_OK(kernels.run("copies_in_and_out", {1}, {64}, 0, in.address(), out.address(), early.address()));
+  CHECK_OK(kernels.run("copies_in_and_out", {{1}, {64}}, in.address(), out.address(), early.address()));
   std::vector<int> turned = numbers(64);
   for (int n = 0; n < 32; ++n) std::swap(turned[n], turned[63 - n]);
   CHECK(out.read() == turned);
@@ -49,9 +46,9 @@ void test_bulk_copies(const Kernels& kernels) {
 
 void test_reuse_of_stored_bytes(const Kernels& watched) {
   const Buffer<int> out(64);
-  for (const int byte : {0, 124}) CHECK_OK(watched.run("reuses_a_stored_tile", {1}, {1}, 0, out.address(), byte));
+  for (const int byte : {0, 124}) CHECK_OK(watched.run("reuses_a_stored_tile", {{1}, {1}}, out.address(), byte));
   for (const int byte : {128, 252}) {
-    CHECK_RESULT(watched.run("reuses_a_stored_tile", {1}, {1}, 0, out.address(), byte), CUDA_ERROR_LAUNCH_FAILED);
+    CHECK_RESULT(watched.run("reuses_a_stored_tile", {{1}, {1}}, out.address(), byte), CUDA_ERROR_LAUNCH_FAILED);
     expect_fault({"RACE", "hopper.cu:67", "a bulk store of thread", "hopper.cu:63", "cp.async.bulk.wait_group.read"});
   }
 }
@@ -59,7 +56,7 @@ void test_reuse_of_stored_bytes(const Kernels& watched) {
 void test_copies_that_arrive(const Kernels& kernels, const Kernels& watched) {
   const Buffer<int> in(numbers(64)), out(128);
   for (const int noinc : {0, 1}) {
-    CHECK_OK(kernels.run("copies_arrive", {1}, {64}, 0, in.address(), out.address(), noinc, 1));
+    CHECK_OK(kernels.run("copies_arrive", {{1}, {64}}, in.address(), out.address(), noinc, 1));
     const std::vector<int> got = out.read();
     int early = 0;
     for (int thread = 0; thread < 64; ++thread) {
@@ -67,8 +64,8 @@ void test_copies_that_arrive(const Kernels& kernels, const Kernels& watched) {
       early += got[64 + thread] == -1;
     }
     CHECK(early == 32);  // for the first warp; the second warp's copies arrive at once, because the first already waits
-    CHECK_OK(watched.run("copies_arrive", {1}, {64}, 0, in.address(), out.address(), noinc, 0));
-    CHECK_RESULT(watched.run("copies_arrive", {1}, {64}, 0, in.address(), out.address(), noinc, 1),
+    CHECK_OK(watched.run("copies_arrive", {{1}, {64}}, in.address(), out.address(), noinc, 0));
+    CHECK_RESULT(watched.run("copies_arrive", {{1}, {64}}, in.address(), out.address(), noinc, 1),
                  CUDA_ERROR_LAUNCH_FAILED);
     expect_fault({"RACE", "hopper.cu:62", "which a cp.async of thread"});
   }
@@ -77,42 +74,42 @@ void test_copies_that_arrive(const Kernels& kernels, const Kernels& watched) {
 void test_tensor_maps(const Kernels& kernels) {
   const Buffer<int> in(numbers(12 * 4)), out(32);
   TensorMapBytes map;
-  CHECK_OK(encode(map, in.address(), 12, 4));
-  CHECK_OK(kernels.run("tile_at_the_edge", {1}, {32}, 0, map, out.address()));
+  CHECK_OK(encode(map, in.address(), {12, 4}));
+  CHECK_OK(kernels.run("tile_at_the_edge", {{1}, {32}}, map, out.address()));
   const std::vector<int> tile = out.read();
   for (int row = 0; row < 4; ++row)
     for (int column = 0; column < 8; ++column)
       CHECK(tile[row * 8 + column] == (row + 2 < 4 && column + 6 < 12 ? (row + 2) * 12 + column + 6 + 1 : 0));
-  CHECK_OK(encode(map, in.address(), 12, 400));  // the map has more rows than the allocation
-  CHECK_RESULT(kernels.run("tile_at_the_edge", {1}, {32}, 0, map, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_OK(encode(map, in.address(), {12, 400}));  // the map has more rows than the allocation
+  CHECK_RESULT(kernels.run("tile_at_the_edge", {{1}, {32}}, map, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
   expect_fault({"OUT_OF_BOUNDS", "read 24 bytes past the end of device allocation", "of 192 bytes"});
-  CHECK_RESULT(encode(map, in.address() + 4, 12, 4), CUDA_ERROR_INVALID_VALUE);
-  CHECK_RESULT(encode(map, in.address(), 11, 4), CUDA_ERROR_INVALID_VALUE);  // rows of 44 bytes
-  CHECK_RESULT(encode(map, in.address(), 12, 4, 6), CUDA_ERROR_INVALID_VALUE);
-  CHECK_RESULT(encode(map, in.address(), 12, 4, 16, 1), CUDA_ERROR_INVALID_VALUE);  // the box is wider than its swizzle
+  CHECK_RESULT(encode(map, in.address() + 4, {12, 4}), CUDA_ERROR_INVALID_VALUE);
+  CHECK_RESULT(encode(map, in.address(), {11, 4}), CUDA_ERROR_INVALID_VALUE);  // rows of 44 bytes
+  CHECK_RESULT(encode(map, in.address(), {12, 4, 6}), CUDA_ERROR_INVALID_VALUE);
+  CHECK_RESULT(encode(map, in.address(), {12, 4, 16, 1}),
+               CUDA_ERROR_INVALID_VALUE);  // the box is wider than its swizzle
 }
 
 void test_maps_that_a_kernel_makes(const Kernels& kernels, const Kernels& watched) {
   const Buffer<int> in(numbers(12 * 4)), out(32), map(32);
   for (const Kernels* each : {&kernels, &watched}) {
-    CHECK_OK(each->run("tile_by_a_made_map", {1}, {32}, 0, in.address(), uint64_t(48), map.address(), out.address()));
+    CHECK_OK(each->run("tile_by_a_made_map", {{1}, {32}}, in.address(), uint64_t(48), map.address(), out.address()));
     const std::vector<int> tile = out.read();
     for (int row = 0; row < 4; ++row)
       for (int column = 0; column < 8; ++column)
         CHECK(tile[row * 8 + column] == (row + 2 < 4 && column + 6 < 12 ? (row + 2) * 12 + column + 6 + 1 : 0));
-    CHECK_RESULT(
-        each->run("tile_by_a_made_map", {1}, {32}, 0, in.address(), uint64_t(44), map.address(), out.address()),
-        CUDA_ERROR_LAUNCH_FAILED);
+    CHECK_RESULT(each->run("tile_by_a_made_map", {{1}, {32}}, in.address(), uint64_t(44), map.address(), out.address()),
+                 CUDA_ERROR_LAUNCH_FAILED);
     expect_fault({"INVALID_COPY", "put 44 into a field of a tensor map that can't have it", "hopper.cu:71"});
   }
 }
 
 void test_barriers(const Kernels& kernels) {
   const Buffer<int> in(numbers(64));
-  CHECK_RESULT(kernels.run("waits_for_nothing", {1}, {1}, 0), CUDA_ERROR_LAUNCH_FAILED);
+  CHECK_RESULT(kernels.run("waits_for_nothing", {{1}, {1}}), CUDA_ERROR_LAUNCH_FAILED);
   expect_fault({"INVALID_BARRIER", "used the mbarrier at byte 0 of shared memory, which nobody has initialised",
                 "hopper.cu:10"});
-  CHECK_RESULT(kernels.run("lacks_bytes", {1}, {32}, 0, in.address()), CUDA_ERROR_LAUNCH_TIMEOUT);
+  CHECK_RESULT(kernels.run("lacks_bytes", {{1}, {32}}, in.address()), CUDA_ERROR_LAUNCH_TIMEOUT);
   expect_fault({"DEADLOCK", "32 threads in mbarrier.try_wait at hopper.cu:24",
                 "the mbarrier at byte 0 of shared memory (initialised at hopper.cu:20) lacks 48 bytes that were "
                 "announced at hopper.cu:22"});
@@ -121,23 +118,23 @@ void test_barriers(const Kernels& kernels) {
 void test_products(const Kernels& kernels, const Kernels& watched) {
   const Buffer<float> out(128);
   for (const Kernels* each : {&kernels, &watched}) {
-    CHECK_OK(each->run("reads_early", {1}, {128}, 0, out.address(), 1));
+    CHECK_OK(each->run("reads_early", {{1}, {128}}, out.address(), 1));
     CHECK(out.read() == std::vector<float>(128, 32.0f));
   }
-  CHECK_RESULT(watched.run("reads_early", {1}, {128}, 0, out.address(), 0), CUDA_ERROR_LAUNCH_FAILED);
+  CHECK_RESULT(watched.run("reads_early", {{1}, {128}}, out.address(), 0), CUDA_ERROR_LAUNCH_FAILED);
   expect_fault({"UNFINISHED_PRODUCT", "read an accumulator of the wgmma at hopper.cu:40", "hopper.cu:44"});
 }
 
 void test_clusters(const Kernels& kernels) {
   const Buffer<int> out(2);
-  CUdeviceptr address = out.address();
-  void* arguments[] = {&address, nullptr};
-  CHECK_OK(run_cluster(kernels, "exchanges", 2, 2, arguments));
+  CUlaunchAttribute clusters_of_two{};
+  clusters_of_two.id = 4;
+  clusters_of_two.value.clusterDim = {2, 1, 1};
+  const Launch two_blocks{{2}, {1}, 0, &clusters_of_two}, three_blocks{{3}, {1}, 0, &clusters_of_two};
+  CHECK_OK(kernels.run("exchanges", two_blocks, out.address()));
   CHECK(out.read() == (std::vector<int>{6, 3}));
-  CHECK_RESULT(run_cluster(kernels, "exchanges", 2, 3, arguments), CUDA_ERROR_INVALID_CLUSTER_SIZE);
-  unsigned rank = 2;
-  void* far[] = {&rank, nullptr};
-  CHECK_RESULT(run_cluster(kernels, "reaches_too_far", 2, 2, far), CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_RESULT(kernels.run("exchanges", three_blocks, out.address()), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  CHECK_RESULT(kernels.run("reaches_too_far", two_blocks, 2u), CUDA_ERROR_ILLEGAL_ADDRESS);
   expect_fault({"OUT_OF_BOUNDS", "mapped an address to block 2 of a cluster that has 2 blocks", "hopper.cu:50"});
 }
 

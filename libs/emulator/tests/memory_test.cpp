@@ -5,7 +5,7 @@
 namespace {
 void test_shared_memory_is_poisoned_for_every_block(const Kernels& kernels) {
   const Buffer<unsigned> out(64 * 6);
-  CHECK_OK(kernels.run("poisoned", {6}, {32}, 128, out.address()));
+  CHECK_OK(kernels.run("poisoned", {{6}, {32}, 128}, out.address()));
   CHECK(out.read() == std::vector<unsigned>(64 * 6, 0xffffffffu));
 }
 
@@ -14,11 +14,11 @@ void test_cp_async(const Kernels& kernels) {
   for (int i = 0; i < 128; ++i) in.push_back(i);
   std::copy(in.begin(), in.begin() + 64, want.begin());  // the other half was out of bounds and reads as zeros
   const Buffer<int> from(in), to(128);
-  CHECK_OK(kernels.run("copies", {1}, {32}, 0, from.address(), to.address()));
+  CHECK_OK(kernels.run("copies", {{1}, {32}}, from.address(), to.address()));
   CHECK(to.read() == want);
-  CHECK_OK(kernels.run("copies_without_wait", {1}, {32}, 0, from.address(), to.address()));
+  CHECK_OK(kernels.run("copies_without_wait", {{1}, {32}}, from.address(), to.address()));
   CHECK(to.read() == std::vector<int>(128, -1));  // the poison
-  CHECK_OK(kernels.run("two_stages", {1}, {1}, 0, from.address(), to.address()));
+  CHECK_OK(kernels.run("two_stages", {{1}, {1}}, from.address(), to.address()));
   const auto stages = to.read();
   CHECK(stages[0] == 0 && stages[1] == -1 && stages[2] == 4);
 }
@@ -29,11 +29,11 @@ void test_atomics(const Kernels& kernels) {
   const Buffer<unsigned> highest(std::vector<unsigned>{0});
   const Buffer<uint16_t> half_sum(std::vector<uint16_t>{0});
   CHECK_OK(
-      kernels.run("atomics", {16}, {64}, 0, sum.address(), float_sum.address(), highest.address(), half_sum.address()));
+      kernels.run("atomics", {{16}, {64}}, sum.address(), float_sum.address(), highest.address(), half_sum.address()));
   CHECK(sum.read()[0] == 1024 && float_sum.read()[0] == 512.0f && highest.read()[0] == 1023);
   CHECK(flashcore::emu::half_to_float(half_sum.read()[0]) == 256.0f);
   const Buffer<int> lock(std::vector<int>{0}), counter(std::vector<int>{0});
-  CHECK_OK(kernels.run("block_lock", {2}, {64}, 0, lock.address(), counter.address()));
+  CHECK_OK(kernels.run("block_lock", {{2}, {64}}, lock.address(), counter.address()));
   CHECK(counter.read()[0] == 128);
 }
 
@@ -48,7 +48,7 @@ void test_globals(const Kernels& kernels) {
   const float values[4] = {1, 2, 3, 4};
   memcpy(reinterpret_cast<void*>(table), values, sizeof values);
   const Buffer<float> out(4);
-  CHECK_OK(kernels.run("globals", {1}, {4}, 0, out.address()));
+  CHECK_OK(kernels.run("globals", {{1}, {4}}, out.address()));
   CHECK(out.read() == (std::vector<float>{3, 6, 9, 12}));
 }
 
@@ -67,7 +67,7 @@ void test_vectors_of_bytes(const Kernels& kernels) {
   const Buffer<uint8_t> from(bytes), to(128);
   const Buffer<int8_t> two(pairs);
   const Buffer<int16_t> added(64);
-  CHECK_OK(kernels.run("byte_vectors", {1}, {32}, 0, from.address(), two.address(), to.address(), added.address()));
+  CHECK_OK(kernels.run("byte_vectors", {{1}, {32}}, from.address(), two.address(), to.address(), added.address()));
   CHECK(to.read() == want);
   CHECK(added.read() == sums);
 }

@@ -24,7 +24,7 @@ void test_last_block(const Kernels& kernels) {
   for (int i = 0; i < 64; ++i) sums[static_cast<size_t>(i)] = 8 * (i + 1);
   const Buffer<int> in(values), parts(8 * 64), out(64);
   const auto run = [&](const char* name) {
-    return kernels.run(name, {8}, {64}, 0, in.address(), parts.address(), out.address());
+    return kernels.run(name, {{8}, {64}}, in.address(), parts.address(), out.address());
   };
   for (const char* name : {"last_fenced", "last_by_one"}) {
     CHECK_OK(run(name));
@@ -37,73 +37,67 @@ void test_last_block(const Kernels& kernels) {
 
 void test_unrelated_atomic(const Kernels& kernels) {
   const Buffer<int> counter(std::vector<int>{0}), out(64);
-  expect_race(kernels, kernels.run("unrelated_atomic", {2}, {64}, 0, counter.address(), out.address()),
+  expect_race(kernels, kernels.run("unrelated_atomic", {{2}, {64}}, counter.address(), out.address()),
               {"RACE", "orders.cu:43", "nothing that orders the blocks"});
 }
 
 void test_locks(const Kernels& kernels) {
   const Buffer<int> sum(std::vector<int>{0});
-  CHECK_OK(kernels.run("locked", {16}, {32}, 0, sum.address()));
+  CHECK_OK(kernels.run("locked", {{16}, {32}}, sum.address()));
   CHECK(sum.read()[0] == 16);
-  CHECK_OK(kernels.run("locked_by_lanes", {4}, {96}, 0, sum.address()));
+  CHECK_OK(kernels.run("locked_by_lanes", {{4}, {96}}, sum.address()));
   CHECK(sum.read()[0] == 16 + 4 * 96);
-  expect_race(kernels, kernels.run("locked_without_fences", {16}, {32}, 0, sum.address()), {"RACE", "orders.cu:52"});
+  expect_race(kernels, kernels.run("locked_without_fences", {{16}, {32}}, sum.address()), {"RACE", "orders.cu:52"});
 }
 
 void test_flags(const Kernels& kernels) {
   const Buffer<int> out(64);
-  CHECK_OK(kernels.run("handed_over", {1}, {64}, 0, out.address()));
+  CHECK_OK(kernels.run("handed_over", {{1}, {64}}, out.address()));
   const std::vector<int> got = out.read();
   for (int i = 0; i < 32; ++i) CHECK(got[static_cast<size_t>(i)] == 3 * i);
-  expect_race(kernels, kernels.run("handed_over_without_fence", {1}, {64}, 0, out.address()),
+  expect_race(kernels, kernels.run("handed_over_without_fence", {{1}, {64}}, out.address()),
               {"RACE", " of payload (static shared memory) at orders.cu:"});
   const Buffer<int> flags(std::vector<int>(8, 0)), values(8 * 64);
-  CHECK_OK(kernels.run("chained", {8}, {64}, 0, flags.address(), values.address()));
+  CHECK_OK(kernels.run("chained", {{8}, {64}}, flags.address(), values.address()));
   CHECK(values.read()[7 * 64 + 63] == 8);
 }
 
 void test_same_values(const Kernels& kernels) {
   const Buffer<int> out(128), found(std::vector<int>{0});
   const Buffer<float> rows(16);
-  CHECK_OK(kernels.run("equal_in_shared", {2}, {128}, 0, out.address() + 0));
+  CHECK_OK(kernels.run("equal_in_shared", {{2}, {128}}, out.address() + 0));
   CHECK(out.read() == std::vector<int>(128, 12));
-  CHECK_OK(kernels.run("equal_in_global", {4}, {64}, 0, found.address(), rows.address()));
+  CHECK_OK(kernels.run("equal_in_global", {{4}, {64}}, found.address(), rows.address()));
   CHECK(found.read()[0] == 1 && rows.read()[15] == 3.0f);
-  expect_race(kernels, kernels.run("different_in_shared", {1}, {128}, 0, out.address()), {"RACE", "orders.cu:118"});
-  expect_race(kernels, kernels.run("equal_but_read", {1}, {128}, 0, out.address()), {"RACE", "orders.cu:117"});
-  expect_race(kernels, kernels.run("different_in_global", {4}, {64}, 0, found.address()), {"RACE", "orders.cu:131"});
+  expect_race(kernels, kernels.run("different_in_shared", {{1}, {128}}, out.address()), {"RACE", "orders.cu:118"});
+  expect_race(kernels, kernels.run("equal_but_read", {{1}, {128}}, out.address()), {"RACE", "orders.cu:117"});
+  expect_race(kernels, kernels.run("different_in_global", {{4}, {64}}, found.address()), {"RACE", "orders.cu:131"});
 }
 
 void test_read_only(const Kernels& kernels) {
   const Buffer<int> out(128);
-  expect_race(kernels, kernels.run("read_only_of_written", {1}, {64}, 0, out.address(), out.address()),
+  expect_race(kernels, kernels.run("read_only_of_written", {{1}, {64}}, out.address(), out.address()),
               {"RACE", "ld.global.nc", "orders.cu:135", "orders.cu:137"});
 }
 
 void test_arrays_next_to_each_other(const Kernels& kernels) {
   const Buffer<int> out(64);
-  CHECK_OK(kernels.run("next_array", {1}, {64}, 0, out.address(), 0));
-  CHECK_RESULT(kernels.run("next_array", {1}, {64}, 0, out.address(), 1), CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_OK(kernels.run("next_array", {{1}, {64}}, out.address(), 0));
+  CHECK_RESULT(kernels.run("next_array", {{1}, {64}}, out.address(), 1), CUDA_ERROR_ILLEGAL_ADDRESS);
   expect_fault({"OUT_OF_BOUNDS", "read 4 bytes at byte 256 of the shared array first, which has 256", "orders.cu:"});
-  CHECK_OK(kernels.run("beyond_dynamic", {1}, {64}, 256, out.address(), 0));
-  CHECK_RESULT(kernels.run("beyond_dynamic", {1}, {64}, 256, out.address(), 4), CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_OK(kernels.run("beyond_dynamic", {{1}, {64}, 256}, out.address(), 0));
+  CHECK_RESULT(kernels.run("beyond_dynamic", {{1}, {64}, 256}, out.address(), 4), CUDA_ERROR_ILLEGAL_ADDRESS);
   expect_fault({"OUT_OF_BOUNDS", "of the shared array fixed, which has 256", "orders.cu:"});
 }
 
 constexpr int COOPERATIVE = 2, PROGRAMMATIC_STREAM_SERIALIZATION = 6;
 
-/** Launches a kernel with a launch attribute whose value is 1. */
-CUresult run_with(int attribute, const Kernels& kernels, const char* name, unsigned grid, unsigned block,
-                  void** arguments) {
-  CUlaunchAttribute flag{};
-  flag.id = attribute;
-  flag.value.cooperative = 1;
-  const CUlaunchConfig config{grid, 1, 1, block, 1, 1, 0, nullptr, &flag, 1};
-  const CUresult launched = cuLaunchKernelEx(&config, kernels.function(name), arguments, nullptr);
-  return launched == CUDA_SUCCESS ? cuCtxSynchronize() : launched;
-}
-CUresult run_cooperative(const Kernels& kernels, const char* name, unsigned grid, unsigned block, void** arguments) {
-  return run_with(COOPERATIVE, kernels, name, grid, block, arguments);
+/** A launch attribute whose value is 1. */
+CUlaunchAttribute flag(int id) {
+  CUlaunchAttribute attribute{};
+  attribute.id = id;
+  attribute.value.cooperative = 1;
+  return attribute;
 }
 
 void test_grid_barriers(const Kernels& kernels) {
@@ -112,26 +106,27 @@ void test_grid_barriers(const Kernels& kernels) {
   for (unsigned i = 0; i < sums.size(); ++i)
     sums[i] = static_cast<int>(THREADS * BLOCKS * (BLOCKS - 1) / 2 + BLOCKS * (i % THREADS));
   const Buffer<int> parts(sums.size()), out(sums.size()), meeting(std::vector<int>{0});
-  CUdeviceptr addresses[] = {parts.address(), out.address(), meeting.address()};
-  void* arguments[] = {&addresses[0], &addresses[1], &addresses[2]};
-  CHECK_OK(run_cooperative(kernels, "grid_sync", BLOCKS, THREADS, arguments));
+  CUlaunchAttribute cooperative = flag(COOPERATIVE);
+  const auto run_cooperative = [&](const char* name, unsigned blocks, unsigned threads) {
+    return kernels.run(name, {{blocks}, {threads}, 0, &cooperative}, parts.address(), out.address(), meeting.address());
+  };
+  CHECK_OK(run_cooperative("grid_sync", BLOCKS, THREADS));
   CHECK(out.read() == sums);
   // Blocks of a plain launch may wait for one another if the device has room for all of them at the same time.
-  CHECK_OK(kernels.run("barrier_by_hand", {BLOCKS}, {THREADS}, 0, addresses[0], addresses[1], addresses[2]));
+  CHECK_OK(kernels.run("barrier_by_hand", {{BLOCKS}, {THREADS}}, parts.address(), out.address(), meeting.address()));
   CHECK(out.read() == sums);
-  expect_race(kernels, run_cooperative(kernels, "exchange_without_grid_sync", 8, THREADS, arguments), {"RACE"});
+  expect_race(kernels, run_cooperative("exchange_without_grid_sync", 8, THREADS), {"RACE"});
   // 58 SMs of 1,536 threads each.
-  CHECK_RESULT(run_cooperative(kernels, "grid_sync", 59, 1024, arguments), CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+  CHECK_RESULT(run_cooperative("grid_sync", 59, 1024), CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
 }
 
 // A programmatic launch may run at the same time as the previous launch until it waits for that launch.
 void test_programmatic_launches(const Kernels& kernels) {
   const Buffer<int> in(std::vector<int>(64, 3)), out(64), other(64);
   const auto run_second = [&](int attribute, const char* name, const Buffer<int>& from, const Buffer<int>& to) {
-    CHECK_OK(kernels.run("first_of_two", {1}, {64}, 0, in.address(), out.address()));
-    CUdeviceptr addresses[] = {from.address(), to.address()};
-    void* arguments[] = {&addresses[0], &addresses[1]};
-    return run_with(attribute, kernels, name, 1, 64, arguments);
+    CHECK_OK(kernels.run("first_of_two", {{1}, {64}}, in.address(), out.address()));
+    CUlaunchAttribute set = flag(attribute);
+    return kernels.run(name, {{1}, {64}, 0, &set}, from.address(), to.address());
   };
   const auto expect_early = [&](CUresult result, const char* text) {
     CHECK_RESULT(result, CUDA_ERROR_LAUNCH_FAILED);
@@ -151,24 +146,24 @@ void test_programmatic_launches(const Kernels& kernels) {
 void test_volatile() {
   const Kernels kernels("volatile_watched");
   const Buffer<int> out(64);
-  CHECK_OK(kernels.run("volatile_with_barrier", {1}, {64}, 0, out.address()));
-  CHECK_RESULT(kernels.run("volatile_exchange", {1}, {64}, 0, out.address()), CUDA_ERROR_LAUNCH_FAILED);
+  CHECK_OK(kernels.run("volatile_with_barrier", {{1}, {64}}, out.address()));
+  CHECK_RESULT(kernels.run("volatile_exchange", {{1}, {64}}, out.address()), CUDA_ERROR_LAUNCH_FAILED);
   expect_fault({"RACE", "static shared memory", "no __syncthreads() between them (volatile orders nothing)"});
-  CHECK_RESULT(kernels.run("volatile_warp_sum", {1}, {64}, 0, out.address()), CUDA_ERROR_LAUNCH_FAILED);
+  CHECK_RESULT(kernels.run("volatile_warp_sum", {{1}, {64}}, out.address()), CUDA_ERROR_LAUNCH_FAILED);
   expect_fault({"RACE", "or __syncwarp() between them"});
 
-  CHECK_OK(kernels.run("flag_with_fences", {1}, {64}, 0, out.address()));
+  CHECK_OK(kernels.run("flag_with_fences", {{1}, {64}}, out.address()));
   CHECK(out.read()[0] == 7);
-  CHECK_RESULT(kernels.run("flag_without_fences", {1}, {64}, 0, out.address()), CUDA_ERROR_LAUNCH_FAILED);
+  CHECK_RESULT(kernels.run("flag_without_fences", {{1}, {64}}, out.address()), CUDA_ERROR_LAUNCH_FAILED);
   expect_fault({"RACE", "thread (32,0,0) reads", "which thread (0,0,0) wrote"});
-  CHECK_OK(kernels.run("raised_by_many", {1}, {64}, 0));
+  CHECK_OK(kernels.run("raised_by_many", {{1}, {64}}));
 
-  CHECK_OK(kernels.run("volatile_under_lock", {2}, {64}, 0, out.address()));
+  CHECK_OK(kernels.run("volatile_under_lock", {{2}, {64}}, out.address()));
   const Buffer<int> all(std::vector<int>{64}), one(std::vector<int>{1});
-  CHECK_OK(kernels.run("volatile_sum", {1}, {64}, 0, one.address()));
-  CHECK_RESULT(kernels.run("volatile_sum", {1}, {64}, 0, all.address()), CUDA_ERROR_LAUNCH_FAILED);
+  CHECK_OK(kernels.run("volatile_sum", {{1}, {64}}, one.address()));
+  CHECK_RESULT(kernels.run("volatile_sum", {{1}, {64}}, all.address()), CUDA_ERROR_LAUNCH_FAILED);
   expect_fault({"RACE", "of the same block"});
-  CHECK_RESULT(kernels.run("volatile_sum", {2}, {64}, 0, one.address()), CUDA_ERROR_LAUNCH_FAILED);
+  CHECK_RESULT(kernels.run("volatile_sum", {{2}, {64}}, one.address()), CUDA_ERROR_LAUNCH_FAILED);
   expect_fault({"RACE", "of block (0,0,0)", "nothing that orders the blocks"});
 }
 

@@ -7,29 +7,29 @@
 namespace {
 void test_divergence(const Kernels& kernels) {
   const Buffer<int> out(64);
-  CHECK_OK(kernels.run("counts_who_is_in", {1}, {32}, 0, out.address()));
+  CHECK_OK(kernels.run("counts_who_is_in", {{1}, {32}}, out.address()));
   const std::vector<int> counts = out.read();
   for (int lane = 0, sum = 0; lane < 32; ++lane) CHECK(counts[lane] == (sum += 32 - lane));
-  CHECK_OK(kernels.run("waits_for_a_flag", {1}, {64}, 0, out.address()));
+  CHECK_OK(kernels.run("waits_for_a_flag", {{1}, {64}}, out.address()));
   CHECK(out.read() == std::vector<int>(64, 7));
 }
 
 void test_answers(const Kernels& kernels) {
   const Buffer<int> out(6);
-  CHECK_OK(kernels.run("answers_as_a_gpu", {1}, {1}, 0, out.address(), 32));
+  CHECK_OK(kernels.run("answers_as_a_gpu", {{1}, {1}}, out.address(), 32));
   CHECK(out.read() == (std::vector<int>{0, -1, 2147483647, 0, 0, -1}));
 }
 
 void test_wide_registers(const Kernels& kernels) {
   const Buffer<int> out(8);
-  CHECK_OK(kernels.run("converts_wide_registers", {1}, {1}, 0, out.address()));
+  CHECK_OK(kernels.run("converts_wide_registers", {{1}, {1}}, out.address()));
   const int low = INT_MIN + 1;
   CHECK(out.read() == (std::vector<int>{low, -1, low, 0, low, 0, -123, 0xff85}));
 }
 
 void test_sums_of_products(const Kernels& kernels) {
   const Buffer<float> out(std::vector<float>(32, -1.0f));
-  CHECK_OK(kernels.run("sums_products", {1}, {32}, 0, out.address()));
+  CHECK_OK(kernels.run("sums_products", {{1}, {32}}, out.address()));
   const std::vector<float> sums = out.read();
   for (int lane = 0; lane < 32; ++lane) {
     const int factor = lane + 100, sum = 10 + lane + 2 * factor + factor * factor;
@@ -39,41 +39,41 @@ void test_sums_of_products(const Kernels& kernels) {
 
 void test_special_registers(const Kernels& kernels) {
   const Buffer<int> out(std::vector<int>(2, 7));
-  CHECK_OK(kernels.run("special_registers", {1}, {32}, 0, out.address()));
+  CHECK_OK(kernels.run("special_registers", {{1}, {32}}, out.address()));
   CHECK(out.read() == (std::vector<int>{0, 0}));
 }
 
 void test_bounds(const Kernels& kernels) {
   const Buffer<int> out(8);
-  CHECK_RESULT(kernels.run("reads_before", {1}, {1}, 0, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_RESULT(kernels.run("reads_before", {{1}, {1}}, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
   expect_fault({"OUT_OF_BOUNDS", "read 16 bytes before the start of device allocation", "of 32 bytes",
                 "divergence.cu:70", "\"access\":\"read\""});
-  CHECK_OK(kernels.run("writes_past_static", {1}, {32}, 0, out.address()));
-  CHECK_RESULT(kernels.run("writes_past_static", {1}, {33}, 0, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_OK(kernels.run("writes_past_static", {{1}, {32}}, out.address()));
+  CHECK_RESULT(kernels.run("writes_past_static", {{1}, {33}}, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
   expect_fault({"OUT_OF_BOUNDS", "thread (32,0,0)", "wrote 0 bytes past the end", "128 bytes of shared memory",
                 "divergence.cu:80"});
-  CHECK_OK(kernels.run("writes_past_local", {1}, {32}, 0, 3));
-  CHECK_RESULT(kernels.run("writes_past_local", {1}, {32}, 0, 4), CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_OK(kernels.run("writes_past_local", {{1}, {32}}, 3));
+  CHECK_RESULT(kernels.run("writes_past_local", {{1}, {32}}, 4), CUDA_ERROR_ILLEGAL_ADDRESS);
   expect_fault(
       {"OUT_OF_BOUNDS", "wrote 0 bytes past the end of the thread's 16 bytes of local memory", "divergence.cu:90"});
 }
 
 void test_what_triton_writes(const Kernels& kernels) {
   const Buffer<int> out(4);
-  CHECK_RESULT(kernels.run("from_triton", {1}, {1}, 0, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_RESULT(kernels.run("from_triton", {{1}, {1}}, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
   expect_fault({"OUT_OF_BOUNDS", "read 4 bytes before the start", "divergence.cu:110"});
   CHECK(out.read()[0] == 42);
 }
 
 void test_caller_named_by_its_line_alone(const Kernels& kernels) {
   const Buffer<int> out(4);
-  CHECK_RESULT(kernels.run("inlined_in_two_lines", {1}, {1}, 0, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_RESULT(kernels.run("inlined_in_two_lines", {{1}, {1}}, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
   expect_fault({"OUT_OF_BOUNDS", "read 4 bytes before the start", "divergence.cu:131"});
 }
 
 void test_what_is_not_carried(const Kernels& kernels) {
-  CHECK_OK(kernels.run("unknown_opcode", {1}, {32}, 0, 0));
-  CHECK_RESULT(kernels.run("unknown_opcode", {1}, {32}, 0, 1), CUDA_ERROR_ILLEGAL_INSTRUCTION);
+  CHECK_OK(kernels.run("unknown_opcode", {{1}, {32}}, 0));
+  CHECK_RESULT(kernels.run("unknown_opcode", {{1}, {32}}, 1), CUDA_ERROR_ILLEGAL_INSTRUCTION);
   expect_fault({"UNSUPPORTED_INSTRUCTION", "reached frobnicate.sync.b32, which the emulator does not carry",
                 "divergence.cu:100"});
   CUmodule module;
@@ -203,22 +203,22 @@ void test_hostile_texts() {
 
 void test_barriers_in_two_lines(const Kernels& kernels) {
   const Buffer<int> out(64);
-  CHECK_OK(kernels.run("two_ways", {1}, {64}, 0, out.address(), 0));
+  CHECK_OK(kernels.run("two_ways", {{1}, {64}}, out.address(), 0));
   const std::vector<int> got = out.read();
   for (int thread = 0; thread < 64; ++thread) CHECK(got[thread] == (thread ^ 32));
-  CHECK_RESULT(kernels.run("two_ways", {1}, {64}, 0, out.address(), 1), CUDA_ERROR_LAUNCH_TIMEOUT);
+  CHECK_RESULT(kernels.run("two_ways", {{1}, {64}}, out.address(), 1), CUDA_ERROR_LAUNCH_TIMEOUT);
   expect_fault({"DEADLOCK", "divergent barrier", "divergence.cu:120", "divergence.cu:122"});
 }
 
 void test_lock(const Kernels& kernels) {
   const Buffer<int> words(std::vector<int>{0, 0});
-  CHECK_OK(kernels.run("lock_behind_loop", {2}, {96}, 0, words.address()));
+  CHECK_OK(kernels.run("lock_behind_loop", {{2}, {96}}, words.address()));
   CHECK(words.read() == (std::vector<int>{0, 192}));
 }
 
 void test_deadlock(const Kernels& kernels) {
   const Buffer<int> out(64);
-  CHECK_RESULT(kernels.run("half_arrives", {1}, {64}, 0, out.address()), CUDA_ERROR_LAUNCH_TIMEOUT);
+  CHECK_RESULT(kernels.run("half_arrives", {{1}, {64}}, out.address()), CUDA_ERROR_LAUNCH_TIMEOUT);
   expect_fault({"DEADLOCK", "8 threads in __syncwarp() at divergence.cu:110",
                 "56 threads in __syncthreads() at divergence.cu:112"});
 }

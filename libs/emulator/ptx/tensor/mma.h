@@ -28,7 +28,7 @@ const Ins* mma(Warp& w, const Ins* i) {
 #endif
     alignas(64) float a[16][16], b[16][8];
     alignas(64) Row8 acc[16];
-    left_in(w, type, x.a.data(), DEPTH, a);
+    left_in(w, {type, x.a.data(), DEPTH}, a);
     for (int block = 0; block < DEPTH / 8; ++block) transposed(type, w.reg<uint16_t>(x.b[block]), b + 8 * block);
     if (x.options[2])
       half_accumulators_in(w, x.c.data(), acc);
@@ -110,12 +110,17 @@ const Ins* mma_fp8(Warp& w, const Ins* i) {
   });
 }
 
-/** The rows of A and columns of D in a lane's registers, for products that are computed element by element. */
+/** The rows and columns of A. */
+struct LeftSize {
+  int rows, depth;
+};
+
+/** acc[rows][8] += a(row, k) * b(k, column), element by element in order of k. */
 template <class T, class Left, class Right>
-void multiply_elements(int rows, int depth, const Left& a, const Right& b, T (*acc)[8]) {
-  for (int r = 0; r < rows; ++r)
+void multiply_elements(LeftSize size, const Left& a, const Right& b, T (*acc)[8]) {
+  for (int r = 0; r < size.rows; ++r)
     for (int c = 0; c < 8; ++c)
-      for (int k = 0; k < depth; ++k) {
+      for (int k = 0; k < size.depth; ++k) {
         if constexpr (std::is_same_v<T, double>)
           acc[r][c] = __builtin_fma(a(r, k), b(k, c), acc[r][c]);
         else
@@ -155,7 +160,7 @@ const Ins* mma_whole(Warp& w, const Ins* i) {
         for (int lane = 0; lane < LANES; ++lane) visit(n, lane, acc[lane / 4 + 8 * (n / 2)][lane % 4 * 2 + n % 2]);
     };
     each([&](size_t n, int lane, int64_t& sum) { sum = w.reg<int32_t>(x.c[n])[lane]; });
-    multiply_elements<int64_t>(rows, depth, left, right, acc);
+    multiply_elements<int64_t>({rows, depth}, left, right, acc);
     each([&](size_t n, int lane, int64_t sum) {
       if (x.options[2]) sum = std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX);
       if (m >> lane & 1) w.reg<int32_t>(x.d[n])[lane] = static_cast<int32_t>(sum);
@@ -206,7 +211,7 @@ const Ins* mma_double(Warp& w, const Ins* i) {
         for (int lane = 0; lane < LANES; ++lane) visit(n, lane, acc[lane / 4 + 8 * (n / 2)][lane % 4 * 2 + n % 2]);
     };
     each([&](size_t n, int lane, double& sum) { sum = w.reg<double>(x.c[n])[lane]; });
-    multiply_elements<double>(rows, depth, left, right, acc);
+    multiply_elements<double>({rows, depth}, left, right, acc);
     each([&](size_t n, int lane, double sum) {
       if (m >> lane & 1) w.reg<double>(x.d[n])[lane] = sum;
     });

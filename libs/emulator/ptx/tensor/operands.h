@@ -52,13 +52,20 @@ inline void exponents_of(const float* from, int32_t* to, int count, int least) {
 
 constexpr int KEPT = 25;
 
+/** The exponents of a product's factors and accumulators. */
+struct Exponents {
+  const int32_t (*left)[16];
+  const int32_t (*right)[8];
+  const int32_t (*own)[8];
+};
+
 /**
  * Does the same as multiply() below, but element by element. Used for infinity, NaN, and exponents that a float's scale
  * cannot represent.
  */
 template <int ROWS, int DEPTH>
-void multiply_apart(const float (*a)[16], const float (*b)[8], const int32_t (*left)[16], const int32_t (*right)[8],
-                    const int32_t (*own)[8], Row8* acc) {
+void multiply_apart(const float (*a)[16], const float (*b)[8], const Exponents& exponents, Row8* acc) {
+  const auto [left, right, own] = exponents;
   for (int r = 0; r < ROWS; ++r)
     for (int c = 0; c < 8; ++c) {
       int top = own[r][c];
@@ -111,7 +118,7 @@ inline void multiply(const float (*a)[16], const float (*b)[8], Row8* acc, int l
     tops[r] = top;
   }
   for (int c = 0; c < 8; ++c)
-    if (highest[c] > HIGHEST) return multiply_apart<ROWS, DEPTH>(a, b, left, right, own, acc);
+    if (highest[c] > HIGHEST) return multiply_apart<ROWS, DEPTH>(a, b, {left, right, own}, acc);
   for (int r = 0; r < ROWS; ++r) {
     const Whole8 scale_bits = (KEPT + 127 - tops[r]) << 23;
     Row8 scale;
@@ -179,14 +186,21 @@ inline void half_accumulators_out(Warp& w, const uint32_t* slots, uint32_t m, co
   }
 }
 
+/** The registers of A: a slot for each 8 x 8 numbers. */
+struct LeftRegisters {
+  Number type;
+  const uint32_t* slots;
+  int depth;
+};
+
 /**
  * Reads A of 16 rows. Slot 0 holds rows 0 to 7, slot 1 rows 8 to 15, slots 2 and 3 the same rows of columns 8 to 15.
  */
-inline void left_in(Warp& w, Number type, const uint32_t* slots, int depth, float (*a)[16]) {
+inline void left_in(Warp& w, const LeftRegisters& from, float (*a)[16]) {
   alignas(64) float t[64];
-  for (int block = 0; block < depth / 8; ++block)
+  for (int block = 0; block < from.depth / 8; ++block)
     for (int half = 0; half < 2; ++half) {
-      read_numbers(type, w.reg<uint16_t>(slots[2 * block + half]), t, 64);
+      read_numbers(from.type, w.reg<uint16_t>(from.slots[2 * block + half]), t, 64);
       for (int r = 0; r < 8; ++r) memcpy(&a[8 * half + r][8 * block], &t[8 * r], 32);
     }
 }

@@ -232,7 +232,7 @@ const Ins* wmma_multiply(Warp& w, const Ins* i) {
             for (int r = 0; r < 8; ++r) memcpy(&a[r][8 * block], &t[8 * r], 32);
           }
         } else {
-          left_in(w, type, x.a.data() + top / 16 * 4, 16, a);
+          left_in(w, {type, x.a.data() + top / 16 * 4, 16}, a);
         }
         for (int block = 0; block < 2; ++block)
           transposed(type, w.reg<uint16_t>(x.b[column / 8 * 2 + block]), b + 8 * block);

@@ -38,21 +38,25 @@ WMMA_ENTRY(wmma_bf16, 16, 16, 16, __nv_bfloat16, row_major, row_major, float)
 
 // A [16][16] and B [8][16] (col-major: the rows of B^T) go through shared memory and ldmatrix into the PTX manual's
 // register layout.
-__device__ void load_operands(const half* A, const half* B, half* A_smem, half* B_smem, uint32_t (&a)[4], uint32_t& b0,
-                              uint32_t& b1) {
+struct Operands {
+  uint32_t a[4], b0, b1;
+};
+
+__device__ Operands load_operands(const half* A, const half* B) {
+  __shared__ __align__(16) half A_smem[256], B_smem[128];
+  Operands of;
   const int lane = threadIdx.x;
   for (int i = lane; i < 256; i += 32) A_smem[i] = A[i];
   for (int i = lane; i < 128; i += 32) B_smem[i] = B[i];
   __syncwarp();
   // Matrices 0 and 1 are rows 0..7 and 8..15 of the left half; 2 and 3 the same rows of the right half.
-  ldmatrix_x4(a[0], a[1], a[2], a[3], smem_address(A_smem + (lane % 16) * 16 + lane / 16 * 8));
-  ldmatrix_x2(b0, b1, smem_address(B_smem + (lane % 8) * 16 + lane / 8 % 2 * 8));
+  ldmatrix_x4(of.a[0], of.a[1], of.a[2], of.a[3], smem_address(A_smem + (lane % 16) * 16 + lane / 16 * 8));
+  ldmatrix_x2(of.b0, of.b1, smem_address(B_smem + (lane % 8) * 16 + lane / 8 % 2 * 8));
+  return of;
 }
 
 extern "C" __global__ void mma_f32(const half* A, const half* B, const float* C, float* D) {
-  __shared__ __align__(16) half A_smem[256], B_smem[128];
-  uint32_t a[4], b0, b1;
-  load_operands(A, B, A_smem, B_smem, a, b0, b1);
+  const auto [a, b0, b1] = load_operands(A, B);
   const int group = threadIdx.x / 4, member = threadIdx.x % 4;
   float d[4] = {C[group * 8 + 2 * member], C[group * 8 + 2 * member + 1], C[(group + 8) * 8 + 2 * member],
                 C[(group + 8) * 8 + 2 * member + 1]};
@@ -61,9 +65,7 @@ extern "C" __global__ void mma_f32(const half* A, const half* B, const float* C,
 }
 
 extern "C" __global__ void mma_f16(const half* A, const half* B, const half* C, half* D) {
-  __shared__ __align__(16) half A_smem[256], B_smem[128];
-  uint32_t a[4], b0, b1;
-  load_operands(A, B, A_smem, B_smem, a, b0, b1);
+  const auto [a, b0, b1] = load_operands(A, B);
   const int group = threadIdx.x / 4, member = threadIdx.x % 4;
   uint32_t d[2] = {*(const uint32_t*)(C + group * 8 + 2 * member),
                    *(const uint32_t*)(C + (group + 8) * 8 + 2 * member)};

@@ -33,7 +33,7 @@ constexpr uint16_t ONE = 0x3c00, TENTH = 0x2e66;
 
 CUresult run(const Kernels& kernels, const char* entry, std::vector<uint16_t>* output = nullptr) {
   const Tensor Q(TENTH), K(TENTH), V(ONE), O(0);
-  const CUresult result = kernels.run(entry, {LENGTH / 64, HEADS}, {64}, 0, Q.address(), K.address(), V.address(),
+  const CUresult result = kernels.run(entry, {{LENGTH / 64, HEADS}, {64}}, Q.address(), K.address(), V.address(),
                                       O.address(), LENGTH, 0.125f, 0);
   if (output) *output = O.read();
   return result;
