@@ -1,4 +1,4 @@
-// `npx nx bundle runner`: makes one archive with which a GPU host that has only a driver and nvcc serves kernels,
+// `npx nx bundle runner`: makes one archive that lets a GPU host with only a driver and nvcc serve kernels,
 // without npm and without a network. tools/shipped-files.ts lists its files. Options: --out DIR (default out/),
 // --no-node (leave Node out, for hosts that have Node 24 or to save space)
 import { execFileSync } from 'node:child_process';

@@ -171,7 +171,7 @@ def arguments_of(function, entry, source):
 
 
 def memory_of(metadata, entry, source, is_named):
-    """The lines by which the runner knows the memory of an entry, with the entry's symbol if there are several."""
+    """The lines that tell the runner the memory of an entry, with the entry's symbol if there are several."""
     scratch = getattr(metadata, "global_scratch_size", 0)
     if scratch > MAX_SCRATCH_BYTES:
         most = f"at most {MAX_SCRATCH_BYTES} bytes of scratch memory for each CTA"

@@ -1,4 +1,4 @@
-"""For tests: prints the arguments with which rival_objects.py calls shared objects, as JSON, without PyTorch or an
+"""For tests: prints the arguments that rival_objects.py passes to shared objects, as JSON, without PyTorch or an
 object. Tensors are their names: those given below, or the function that made them and its arguments."""
 
 import ctypes

@@ -121,7 +121,7 @@ async function prepare({ tools, driver }: MeasuredDevice, kernel: string, folder
   return { kernel, plain: keep(plain, 'plain'), watched: keep(watched, 'watched') };
 }
 
-/** Measures all libraries in turns, so that other work on the host meets all of them alike. */
+/** Measures all libraries in turns, so that other work on the host slows all of them equally. */
 function measure({ kernel, plain, watched }: Prepared, libraries: readonly [string, string][]): WatchingTimes {
   const least = new Map<string, { plain: number; watched: number }>();
   for (let round = 0; round < Number(flags.rounds); round += 1)

@@ -20,7 +20,7 @@ export interface Walls {
   cores: number;
   /** The load average over one minute before the measurement began. */
   load: number;
-  /** The tools with which the runner reported to compile and run. */
+  /** The tools that the runner compiles and runs with, as it reported them. */
   tools: string[];
   walls: Wall[];
 }

@@ -41,7 +41,7 @@ function makeSocketFolder(folder: string): void {
   }
 }
 
-/** Data with which later commands find a runner. */
+/** What later commands need to find a runner. */
 export interface RunnerFile {
   pid: number;
   /** "host:port" or "unix:/path". */

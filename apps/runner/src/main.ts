@@ -167,7 +167,7 @@ function requireDescriptors(): void {
 
 function exitCode(error: unknown): number {
   if (error instanceof GatewayUnreachable) return error.exitCode;
-  // A wrong problem ends check-problem with the status with which it ends a job.
+  // A wrong problem gives check-problem the same exit status as it gives a job.
   if (error instanceof FlashcoreError) return exitCodeOfError(error.reason);
   return error instanceof UsageError ? EXIT_USAGE : EXIT_CANNOT_RUN;
 }

@@ -111,7 +111,7 @@ timed('a frame with the heat map at 120x40 in 24-bit color: at most 10 ms', asyn
   const measureOnce = async (): Promise<number> => {
     const { frameMs } = await program.measure(async () => {
       for (let turn = 0; turn < 30; turn++) {
-        // Selects another case and thereby another error map.
+        // Selects another case, and so another error map.
         program.pty.write(turn % 2 === 0 ? 'j' : 'k');
         await sleep(40);
       }

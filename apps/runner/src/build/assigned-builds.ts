@@ -29,7 +29,7 @@ export class AssignedBuilds implements OtherBuilds {
   }
 
   /**
-   * The nvcc with which another host compiled this unit; it need not be installed here. undefined if the unit was not
+   * The nvcc that another host compiled this unit with; it need not be installed here. undefined if the unit was not
    * compiled with nvcc.
    */
   nvccOf(made: (nvcc: Nvcc) => CompileUnit): Nvcc | undefined {

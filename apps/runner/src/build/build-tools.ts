@@ -139,7 +139,7 @@ export class BuildTools {
   }
 
   /**
-   * Version of the CUDA headers with which NVRTC makes PTX, such as "13.0"; undefined if NVRTC is not the front end.
+   * Version of the CUDA headers that NVRTC uses, such as "13.0"; undefined if NVRTC is not the front end.
    * Errors: as emulation().
    */
   cudaHeadersVersion(): string | undefined {
@@ -147,7 +147,7 @@ export class BuildTools {
   }
 
   /**
-   * SHA-256 over the headers with which clang makes PTX; undefined if clang is not the front end. Errors: as
+   * SHA-256 over the headers that clang uses; undefined if clang is not the front end. Errors: as
    * emulation().
    */
   deviceHeadersDigest(): string | undefined {

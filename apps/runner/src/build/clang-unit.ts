@@ -10,7 +10,7 @@ export interface ClangOptions extends DeviceCode {
 }
 
 /**
- * The unit with which clang makes a kernel's PTX without a CUDA toolkit, using the emulator's own headers and none of
+ * The unit that clang compiles to a kernel's PTX without a CUDA toolkit, using the emulator's own headers and none of
  * the host's. All flags are generated here; no request's text is used as a flag. Of COMPILER_FLAGS only the C++
  * standard and -DNDEBUG have an effect.
  */

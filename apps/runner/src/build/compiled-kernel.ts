@@ -74,7 +74,7 @@ export interface CompiledKernel {
   units: readonly CompileUnit[];
   runs: CompilerRun[];
   listing: Listing | undefined;
-  /** The listing by which variables of a cubin that was made elsewhere are known to be unused. */
+  /** The listing that shows which variables of a cubin made elsewhere are unused. */
   code?: Listing | undefined;
   seconds: number;
   /** undefined for a GPU's build. */

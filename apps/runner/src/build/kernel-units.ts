@@ -52,9 +52,9 @@ export interface BuildSpec {
 export interface KernelUnitsParts {
   toolchain: Toolchain;
   emulatorFiles: () => SnapshotFile[];
-  /** Headers with which clang makes PTX. */
+  /** Headers for clang. */
   deviceHeaders: () => SnapshotFile[];
-  /** Headers with which NVRTC makes PTX, along with CUDA's own. */
+  /** Headers for NVRTC, along with CUDA's own. */
   standardHeaders: () => SnapshotFile[];
   /** Header folders of the host that kernels may include; default: none. */
   headers?: () => readonly HeaderTree[];
@@ -166,7 +166,7 @@ export class KernelUnits {
     return clangUnit({ ...common, clang, deviceHeaders: deviceHeaders() });
   }
 
-  /** The nvcc with which another host compiled this unit, or else this host's own. */
+  /** The nvcc that another host compiled this unit with, or else this host's own. */
   #nvccFor(unitBy: (nvcc: Nvcc) => CompileUnit, { lacksNvcc = false } = {}): Nvcc | undefined {
     return this.#parts.assigned?.nvccOf(unitBy) ?? (lacksNvcc ? undefined : this.#parts.toolchain.nvcc());
   }

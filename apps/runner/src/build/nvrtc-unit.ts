@@ -19,7 +19,7 @@ export interface NvrtcOptions extends DeviceCode {
 const OWN_FLAGS = /^(?:-Xptxas=|--extra-device-vectorization$)/;
 
 /**
- * The unit with which NVIDIA's run-time compiler (libs/emulator/nvrtc) makes a kernel's PTX without nvcc. NVRTC
+ * The unit that NVIDIA's run-time compiler (libs/emulator/nvrtc) compiles to a kernel's PTX without nvcc. NVRTC
  * contains ptxas, whose report is included. All flags are generated here; no request's text is used as a flag.
  */
 export function nvrtcUnit(options: NvrtcOptions): CompileUnit {

@@ -48,7 +48,7 @@ export interface OwnLibrariesOptions {
 export interface ReferenceProgram {
   program: string;
   args: readonly string[];
-  /** Arguments with which the program does nothing, to test whether it runs in a sandbox. */
+  /** Arguments that make the program do nothing, to test whether it runs in a sandbox. */
   trial: readonly string[];
   /** Paths that the program needs besides the system's folders. */
   readable: readonly string[];

@@ -47,7 +47,7 @@ test('sources of scalar kernels name nothing that leads to tensor cores; those o
   expect(kernels.map((kernel) => mayUseTensorCores(sourceOf(kernel)))).toEqual([false, false, true, true, true]);
 });
 
-test('words that only contain such a name do not count', () => {
+test('a word that merely contains mma or cute is not taken for tensor cores', () => {
   const texts = [
     '// a comma, a summary, a grammar',
     'execute(); persecuted',

@@ -17,7 +17,7 @@ const LIMIT_MS = 120_000;
 const SCRIPT = 'triton/compile_triton.py';
 
 /**
- * The unit with which Triton makes PTX from a kernel's Python. It runs only in a sandbox, because it runs the
+ * The unit that Triton compiles from a kernel's Python to PTX. It runs only in a sandbox, because it runs the
  * kernel's Python.
  */
 export function tritonUnit({ triton, spec, files, script }: TritonOptions): CompileUnit {

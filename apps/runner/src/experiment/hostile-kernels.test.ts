@@ -102,7 +102,7 @@ test(
     const unboxed = openTestPlanner(undefined, { isolation: 'none', emulatorEngine: 'fibres' });
     try {
       const marker = `flashcore-unboxed-${process.pid}`;
-      // Every second child also drops its environment, by which the runner recognizes processes of the job.
+      // Every second child also drops its environment, which marks processes of the job.
       const attack = `for (int i = 0; i < 20; ++i) if (fork() == 0) { setsid(); char* none[] = { nullptr }; if (i % 2) execle("/bin/sh", "${marker}", "-c", "sleep 300; exit", nullptr, none); execl("/bin/sh", "${marker}", "-c", "sleep 300; exit", nullptr); _exit(1); }`;
       const kernel = unboxed.upload({ 'kernel.yaml': HOSTILE_MANIFEST, 'hostile.cu': hostileSource(attack) });
       const { events } = await unboxed.run('verify', { kernel, settings: { shapes: [SHAPE], seedCount: 1 } });

@@ -61,7 +61,7 @@ export function provenanceOf(
 }
 
 /**
- * The emulator's engine, along with the headers with which its PTX was made: CUDA's for NVRTC, their substitutes for
+ * The emulator's engine, along with the headers that its PTX was made with: CUDA's for NVRTC, their substitutes for
  * clang.
  */
 function emulatorTools(tools: JobServices['tools']): Tool[] {

@@ -254,7 +254,7 @@ export function placesText(places: MismatchPlaces | undefined, outputDims: reado
     .join(', ');
 }
 
-/** Such as "head h3", "heads b0 h3 and b1 h5", "head h3 of every batch" or "batch b1"; empty for most of the heads. */
+/** Such as "head h3", "heads b0 h3 and b1 h5", "head h3 of every batch" or "batch b1"; empty if most are wrong. */
 function headsText({ heads, ofHeads }: MismatchPlaces, perBatch: number): string {
   if (heads.length === 0 || heads.length > LARGE_SHARE * ofHeads) return '';
   const batches = ofHeads / perBatch;

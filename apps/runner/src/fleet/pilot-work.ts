@@ -187,7 +187,7 @@ export class PilotWork {
     this.#heard = Math.max(this.#heard, Number(sequence));
   }
 
-  /** Passes on an event that was heard. Errors: if the event can't be stored. */
+  /** Passes an event of the pilot on to the job. Errors: if the event can't be stored. */
   relay(event: JobEvent): void {
     this.#onEvent(event, () => this.#note(this.#heard));
   }

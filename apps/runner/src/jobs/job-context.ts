@@ -124,7 +124,7 @@ interface AboutJob {
 /** A job that ends as INTERRUPTED when its runner ends while it runs. */
 interface OwnBody {
   body: JobBody;
-  /** Its request, with which it stays in the queue if its runner is killed before it starts; absent: it does not. */
+  /** Its request, which lets the job stay in the queue if the runner is killed before the job starts. */
   again?: KeptRequest;
   /** The body takes and leaves its device itself and reports this; otherwise it has the device from start to end. */
   takesDevice?: boolean;

@@ -143,7 +143,7 @@ function attributesText({ attributes }: Problem, shape: Shape): string {
   return attributes.map(({ name }) => entryOf(values, name) ?? '').join();
 }
 
-/** By variant, because evaluating the limits of a kernel on all drawn shapes takes 20 ms. */
+/** Kept for each variant, because evaluating a kernel's limits on all drawn shapes takes 20 ms. */
 const takenByVariant = new WeakMap<ResolvedVariant, { of: VerifySpec['drawn']; shapes: Shape[] }>();
 
 /** The drawn shapes that the running variant takes: its limits may be narrower than those of the requested variant. */

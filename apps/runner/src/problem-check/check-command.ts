@@ -48,7 +48,7 @@ interface CheckFlags {
 }
 
 const EXIT_REFUSED = 1;
-/** The status with which worker/check-problem.ts ends if the definition or its reference is wrong. */
+/** The exit status of worker/check-problem.ts if the definition or its reference is wrong. */
 const EXIT_WRONG_DEFINITION = 3;
 const SEED = 'c0ffee';
 const LIMIT_MS = 3_600_000;

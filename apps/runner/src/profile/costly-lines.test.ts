@@ -14,7 +14,7 @@ test('lines that cost the same as the last named one are named as well, or count
   expect(chosen(2, 0)).toEqual([[], 0]);
 });
 
-test('places in one file name it once', () => {
+test('several places in one file repeat only the line numbers', () => {
   expect(placesText(['k.cu:50', 'k.cu:51', 'k.cu:70'])).toBe('k.cu:50, 51 and 70');
   expect(placesText(['k.cu:50', 'rows.cuh:7'])).toBe('k.cu:50 and rows.cuh:7');
 });

@@ -32,7 +32,7 @@ export interface ProfileRequest {
   sourceHas?: (word: string) => boolean;
   /** Finds the CPU reference's library, which draws inputs. */
   referenceLibrary?: () => Promise<string>;
-  /** Finds clock-stamp.cu, compiled for the device: the launch with which the profiler warms up. */
+  /** Finds clock-stamp.cu, compiled for the device: the launch that warms up the profiler. */
   clockStamp?: () => Promise<string>;
 }
 

@@ -43,7 +43,7 @@ export interface Box {
   group(name: string): ProcessGroup;
   /**
    * This box, or an unboxed one if the program does not run in this box, for example because the box can't reach it.
-   * The program is tried with `args`, with which it does nothing; success is cached, failure is checked again. Errors:
+   * The program is tried with `args`, which make it do nothing; success is cached, failure is checked again. Errors:
    * DEVICE_UNAVAILABLE if a box is required.
    */
   for(program: string, args: readonly string[], policy: BoxPolicy): Promise<Box>;

@@ -18,7 +18,7 @@ export interface RunOptions {
   /** The working folder, also for temporary files. Default: the runner's own folder. */
   cwd?: string;
   limitMs: number;
-  /** Factor by which the limit grows, read when the limit is reached: hostLoad() if the limit is for an idle host. */
+  /** How many times longer the limit gets, read when it is reached: hostLoad() if the limit is for an idle host. */
   growth?: () => number;
   signal: AbortSignal;
   /** The program's complete environment. Default: only PATH. */
@@ -46,7 +46,7 @@ export interface ReadOptions extends RunOptions {
 const MAX_FIRST_LINES = 4_000;
 const MAX_LAST_LINES = 1_000;
 
-/** Maximum factor by which load extends a limit. */
+/** Load extends a limit at most this many times. */
 const MOST_GROWTH = 5;
 
 /**

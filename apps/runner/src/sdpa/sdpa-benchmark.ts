@@ -181,7 +181,7 @@ export class SdpaBenchmark {
   }
 
   /**
-   * Prepares rivals one after another. A rival with which the process ends, hangs or loses the device is left out, and
+   * Prepares rivals one after another. A rival that ends the process, hangs it or loses the device is left out, and
    * the others are prepared again in a new process. Errors: the signal's reason; those of #open().
    */
   async #prepareEach(

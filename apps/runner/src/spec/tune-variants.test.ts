@@ -7,7 +7,7 @@ import { keptText, planVariants } from './tune-variants.ts';
 
 const SHAPE = parseShape('1x1x64x64');
 
-/** A manifest with a number of parameters of two values each. */
+/** A manifest with this many parameters, each with two values. */
 const manifestOf = (parameters: number, inputs = 'fp16') =>
   parseManifest(
     `id: choices

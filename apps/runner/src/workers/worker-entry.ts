@@ -136,7 +136,7 @@ interface BoxedProcess {
   kind: 'executor' | 'reference';
   program: string;
   args?: readonly string[];
-  /** Arguments with which the program does nothing, to test if it runs in the box. */
+  /** Arguments that make the program do nothing, to test whether it runs in the box. */
   trial: readonly string[];
   readable: readonly string[];
   limits: BoxLimits;

@@ -124,7 +124,7 @@ export interface NoiseSource {
 export interface CheckedOutput {
   name: string;
   outputs: Regions;
-  /** A table for judge.cu: for each launch its region of `outputs`, then the places of its inputs, as of arrange(). */
+  /** A table for judge.cu: for each launch its region of `outputs`, then the places of its inputs from arrange(). */
   places: DevicePointer;
   launches: number;
   tolerance: { absolute: number; relative: number };

@@ -19,7 +19,7 @@ export interface SeededInput {
    * Give all sequences their maximum length, or equal shares of a sum. FLOPs and bytes are counted for these lengths.
    */
   evenLengths?: boolean;
-  /** Draw and answer this smaller case, and repeat its tensors along axes of independent work. */
+  /** Draw inputs and compute answers for this smaller case only, then repeat them along axes of independent work. */
   repeats?: ProblemCase;
 }
 

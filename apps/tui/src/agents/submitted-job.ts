@@ -8,7 +8,7 @@ import type { ToolContext } from './tool-context.ts';
 
 export const ACTIONS = [...JOB_ACTIONS, 'tune'] as const;
 
-/** The arguments with which an agent requests a job. */
+/** The arguments of an agent's request for a job. */
 interface Submitted {
   readonly action: (typeof ACTIONS)[number];
   readonly kernel: string;

@@ -36,6 +36,6 @@ export interface ToolContext {
   readonly log: (text: string) => void;
   /** The kernel that an agent named. Errors: Refused, INVALID_MANIFEST. */
   readonly kernelOf: (text: string) => Promise<SourcePlace>;
-  /** The reference by which a request names the kernel. A folder is uploaded first. */
+  /** How a request names the kernel. A folder is uploaded first. */
   readonly referenceTo: (place: SourcePlace, client: RunnerClient) => Promise<KernelReference>;
 }

@@ -145,7 +145,7 @@ async function collect(
   });
 }
 
-/** The manifest by which a build is launched; of a kernel in Python that is the one of the PTX that Triton made. */
+/** The manifest that describes a build's launches. For a kernel in Python, it is made from Triton's PTX. */
 async function launchedAs(
   files: SourceFiles,
   { manifest, parameters, build, client }: LaunchedBuild,

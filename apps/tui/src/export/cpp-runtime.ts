@@ -33,7 +33,7 @@ static inline void fc_tensor_map(CUtensorMap* map, void* tensor, const FcArgumen
   if (code != CUDA_SUCCESS) throw std::runtime_error("cuTensorMapEncodeTiled: " + std::to_string((int)code));
 }
 
-// One window from the first to the last of the tensors; of the first alone where they lie too far apart.
+// One window from the first tensor to the last; only the first tensor if they are too far apart.
 static inline cudaLaunchAttribute fc_window(const FcLaunch& launch, void* const* tensors, size_t bytes) {
   int device = 0, window = 0, kept = 0;
   fc_check(cudaGetDevice(&device), "cudaGetDevice");

@@ -27,7 +27,7 @@ extern void PyEval_RestoreThread(void*);
 extern Object _Py_NoneStruct;
 enum { FASTCALL = 0x80 };
 
-// DLPack 1.x, by which PyTorch shows a tensor without a call to Python.
+// DLPack 1.x: PyTorch describes a tensor without a call to Python.
 typedef struct { int32_t type, id; } Device;
 typedef struct { uint8_t code, bits; uint16_t lanes; } Type;
 typedef struct {

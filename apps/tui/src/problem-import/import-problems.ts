@@ -29,7 +29,7 @@ export interface Imported {
   readonly shapes?: string;
   /** Numbers of workloads found, and of those that became cases. */
   readonly workloads?: { readonly taken: number; readonly found: number };
-  /** The dtype with which to check the problem. */
+  /** The dtype to check the problem with. */
   readonly dtype?: string;
   /** The reason why the definition was not imported, with file and key. */
   readonly reason?: string;

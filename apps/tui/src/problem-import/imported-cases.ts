@@ -7,7 +7,7 @@ import { NotImportable, type Form } from './attention-forms.ts';
 export type Case = Readonly<Record<string, number>>;
 
 export interface ImportedCases {
-  /** Expression for the factor by which the logits are multiplied. */
+  /** Expression for the factor of the logits. */
   readonly scale: string;
   readonly sets: Readonly<Record<string, readonly Case[]>>;
   /** Shapes of probes. */

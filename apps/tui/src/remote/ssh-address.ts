@@ -80,7 +80,7 @@ export function bundled(program: 'fa-tui' | 'flashcore-runner', ...words: string
   );
 }
 
-/** Hidden commands with which this program starts itself, on the host and on this machine. */
+/** Hidden commands that this program uses to start itself, on the host and on this machine. */
 
 /** On the host: connects stdin and stdout to the runner. */
 export const DIAL = '__dial';

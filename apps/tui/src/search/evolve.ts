@@ -324,7 +324,7 @@ async function decidedExperiment(
   }
 }
 
-/** Labels by which any client can follow the search. */
+/** Labels that let any client follow the search. */
 const labelsOf = (
   search: string,
   { trial, island, parents, name, thought, operator }: TrialIdentity,

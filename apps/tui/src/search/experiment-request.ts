@@ -31,7 +31,7 @@ export interface Side {
 
 interface ExperimentOf {
   readonly candidate: Side;
-  /** The kernel with which the candidate is compared in the same job. */
+  /** The kernel that the candidate is compared with in the same job. */
   readonly champion?: Side | undefined;
   readonly requestId: string;
   readonly labels: Record<string, string>;

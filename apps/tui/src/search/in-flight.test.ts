@@ -194,7 +194,7 @@ const run = (store: SearchStore, { inFlight, runner, signal, onTrial }: Run): Pr
 const withoutJobs = (trials: readonly Trial[]): object[] =>
   trials.map(({ evaluation, ...trial }) => ({ ...trial, metrics: evaluation?.metrics }));
 
-/** Durations with which later trials often end before earlier ones. */
+/** Durations that often let later trials end before earlier ones. */
 const uneven = (text: string): number => 5 + 60 * figureOf(`${text} takes`);
 
 // The short form continues a search with another number of trials in flight, in the next test.

@@ -414,7 +414,7 @@ describe('a proposer', () => {
     expect(await ask('echo "$FLASHCORE_TOKEN,$OTHER"', 10, environment)).toBe(',passed on\n');
   });
 
-  test('gets the request on stdin, and its output is logged', async () => {
+  test('the proposer gets the request on stdin, and its output is logged', async () => {
     expect(await ask('cat; echo thinking >&2')).toBe('{"trial":1}\n');
     expect(readFileSync(path.join(folder, 'log'), 'utf8').split('\n').toSorted()).toEqual([
       '',

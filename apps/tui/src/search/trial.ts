@@ -24,7 +24,7 @@ export interface Trial {
   readonly operator: Operator;
   /** Number of the island that made the trial, from 1; absent in a search with one island, and for the root. */
   readonly island?: number;
-  /** The trials that this one was made from. The first one is its base, with which it was compared. */
+  /** The trials that this one was made from. The first one is its base, which it was compared with. */
   readonly parents: readonly number[];
   readonly name: string;
   readonly thought: string;

@@ -337,7 +337,7 @@ function withVersion(state: AppState, { job, isRest = false }: Extract<Action, {
 const withoutFolderNotice = ({ notice }: AppState): AppState['notice'] =>
   notice?.about === 'folder' ? undefined : notice;
 
-/** The version with which to compare the next one. A superseded version is skipped, because it measured too little. */
+/** The version to compare the next one with. A superseded version is skipped, because it measured too little. */
 function jobToCompareWith({ views }: AppState, { job, jobBefore }: WatchedFolder): string | undefined {
   const last = entryOf(views, job ?? '');
   return last?.state === JobState.ENDED && last.outcome !== Outcome.CANCELLED ? job : jobBefore;

@@ -263,7 +263,7 @@ test('the command line has the fields that differ from their defaults and that t
   expect(commandLineOf(changed, own)).toBe(
     `fa-tui run '/home/ada/it'\\''s mine' --set USE_WMMA=1 --shape 1x1x64x64 --shape 2x8x512x64c --seeds 1 --fast-math --no-champion`,
   );
-  // Fast math is on unless kernel.yaml turns it off, hence off is a choice of its own.
+  // Fast math is on unless kernel.yaml turns it off, so off is a separate choice.
   const without = press(FORM, 'fast-math', -1);
   expect(commandLineOf(without, FORM)).toBe('fa-tui run k --no-fast-math');
   expect(formRequest(without, FORM).request).toMatchObject({ variant: { fastMath: false } });

@@ -142,7 +142,7 @@ function profiledLine(state: AppState): Place | undefined {
   return place && { file: place.file, line: place.line, column: 0 };
 }
 
-/** The figure by which view 4 marks a line as the hottest. */
+/** The figure that decides which line view 4 marks as the hottest. */
 export function hotFigure(state: AppState): HotBy {
   const profile = shownVariant(state)?.profile;
   return profile === undefined ? 'instructions' : hotBy(profile, state.ui.lineSort);

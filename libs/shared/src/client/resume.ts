@@ -133,7 +133,7 @@ export const isServiceError = (error: unknown): error is ServiceError =>
 
 /** The runner's reasons for ending a stream before the job's end. A draining runner comes back. */
 const COMES_BACK: readonly ErrorReasonName[] = ['DRAINING', 'STREAM_ENDED'];
-/** grpc-js' text for ENHANCE_YOUR_CALM, with which a runner resets a stream that nobody reads. */
+/** grpc-js' text for ENHANCE_YOUR_CALM, the code of a stream that a runner resets because nobody reads it. */
 const RESET = /^Bandwidth exhausted or memory limit exceeded/;
 
 /** Whether the connection or the stream failed, rather than the request. */

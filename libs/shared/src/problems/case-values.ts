@@ -24,7 +24,7 @@ export type CaseValues = Readonly<Record<string, number>>;
 export interface TensorExtent {
   readonly name: string;
   readonly direction: 'in' | 'out';
-  /** Selects the rule with which a distribution draws the tensor. */
+  /** Selects the rule that a distribution draws the tensor by. */
   readonly role: TensorRole;
   /** Outermost first. */
   readonly dims: readonly number[];

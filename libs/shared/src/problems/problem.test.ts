@@ -458,7 +458,7 @@ test('the FLOPs of selected keys are those of full lists, and keys that no list 
     flops: 2 * 2 * 8 * 1000 * 128,
     bytes: queries + 1000 * keys + 4000 * lists,
   });
-  // Lists with 5,000 places in all, filled at random from 1,000 keys, name nearly every key.
+  // Lists with 5,000 random choices among 1,000 keys contain nearly every key.
   const many = workOf({ S: 500 });
   expect(many.flops).toBe(500 * 2 * 2 * 8 * 10 * 128);
   expect((many.bytes - 500 * (queries + 10 * lists)) / keys).toBeCloseTo((5000 * 1000) / 6000);

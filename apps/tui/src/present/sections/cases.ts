@@ -107,7 +107,10 @@ export function caseRemark({ inputs, drawn }: Pick<CaseResult, 'inputs' | 'drawn
   return inputs.length > 0 ? 'probe' : '';
 }
 
-/** The inputs that a probe is wrong on, or the fewer ones that it is not wrong on; these hide the mistake. */
+/**
+ * Names the inputs of a probe that show the mistake: "normal, peaked". If nearly all do, names the ones that hide it:
+ * "all 9 inputs but zeros".
+ */
 function wrongInputs({ inputs }: CaseResult): string {
   const named = (isWrong: boolean): string[] =>
     inputs.filter(({ verdict }) => (verdict === Verdict.FAIL) === isWrong).map(({ distribution }) => distribution);

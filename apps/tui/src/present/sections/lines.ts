@@ -119,7 +119,7 @@ export function sortedLines<Line extends ShownLine>(lines: readonly Line[], sort
   return lines.toSorted((a, b) => Number(amountOf(b) - amountOf(a)) || b.share - a.share);
 }
 
-/** The figures by which a line is the hottest. */
+/** The figures that decide which line is the hottest. */
 export type HotBy = keyof typeof AMOUNTS;
 
 /** For each bottleneck of a profile, by its first words: the counters of the hardware unit that limits the kernel. */

@@ -43,7 +43,7 @@ interface MetricKind {
   readonly about: string;
   /** The qualifiers that the metric accepts. */
   readonly takes: readonly Qualifier[];
-  /** The first one is the default. */
+  /** The statistics that a gate may use; the first one is the default. */
   readonly statistics?: readonly string[];
   /** Counted on the emulator, never on a GPU. */
   readonly emulatorOnly?: boolean;
