@@ -348,7 +348,7 @@ test('a new kernel of a problem is a copy of its simplest kernel', { timeout: LI
   const compared = faTui('bench', './of_decode', '--champion', champion, ...shape);
   expect([compared.exitCode, compared.stderr]).toEqual([0, expect.any(String)]);
   const unknown = faTui('new', 'of_nothing', '--problem', 'our_nrom');
-  expect([unknown.exitCode, unknown.stderr]).toEqual([2, expect.stringContaining('our_nrom is no problem here')]);
+  expect([unknown.exitCode, unknown.stderr]).toEqual([2, expect.stringContaining('our_nrom is not a problem here')]);
 });
 
 test('a case is chosen by its name, which tables, JSON and JUnit show', { timeout: LIMIT_MS }, () => {

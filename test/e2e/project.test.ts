@@ -56,7 +56,7 @@ test('a problem in the folder that init makes is found, and an unknown one says 
   writeFileSync(definition, edited(readFileSync(definition, 'utf8'), 'id: softmax', 'id: our_softmax'));
   expect(fromBelow('problem', 'list', 'our_softmax')).toMatchObject({ exitCode: 0 });
   expect(unknownProblem('our_sofmax')).toContain(
-    `our_sofmax is no problem here (did you mean "our_softmax"?); searched ${join(ROOT, 'problems')}, ${problems}; `,
+    `our_sofmax is not a problem here (did you mean "our_softmax"?); searched ${join(ROOT, 'problems')}, ${problems}; `,
   );
   mkdirSync(join(problems, 'begun'));
   expect(unknownProblem('begun')).toContain(`${join(problems, 'begun')} has no problem.yaml: write it`);
@@ -104,7 +104,7 @@ test("the project's runner is a login, never an address, and options and environ
   withLines('runner: 127.0.0.1:1\n', () => {
     const { exitCode, stderr } = fromBelow('kernels');
     expect([exitCode, stderr]).toEqual([2, expect.stringMatching(/flashcore\.yaml: runner: must be a login of yours/)]);
-    expect(fromBelow('config', 'show', '--json').stdout).toContain('refused, it is no login of yours');
+    expect(fromBelow('config', 'show', '--json').stdout).toContain('refused, it is not one of your logins');
     expect(fromBelow('kernels', '--runner', '127.0.0.1:1').stderr).toContain('No runner at 127.0.0.1:1');
     const byVariable = home.faTui(['kernels'], { cwd: below, env: { FLASHCORE_RUNNER: '127.0.0.1:1' } });
     expect(byVariable.stderr).toContain('No runner at 127.0.0.1:1');

@@ -136,7 +136,7 @@ function leavesNothing(root: DebianRoot, user: User): () => void {
 async function inTerminal({ program, args, env }: Enter): Promise<void> {
   const terminal = new Terminal(program, args, { columns: 120, rows: 40, env });
   const ended = terminal.exit.then((code) => {
-    throw new Error(`It must run until q is pressed, ended with code ${code}:\n${terminal.history().join('\n')}`);
+    throw new Error(`must run until q is pressed, but ended with code ${code}:\n${terminal.history().join('\n')}`);
   });
   try {
     await Promise.race([terminal.waitFor(PASSED, INSTALL_LIMIT_MS), ended]);

@@ -54,7 +54,7 @@ function circleOfFile(root, file) {
 export function checkTable(rooms) {
   for (const [room, allowed] of Object.entries(rooms)) {
     const unknown = allowed.find((name) => name !== '*' && !name.startsWith('../') && !(name in rooms));
-    if (unknown !== undefined) throw new Error(`import-rooms: ${room} may import from ${unknown}, which is no room`);
+    if (unknown !== undefined) throw new Error(`import-rooms: ${room} may import from ${unknown}, which is not a room`);
   }
   const edges = new Map(
     Object.entries(rooms).map(([room, allowed]) => [room, allowed.filter((name) => name in rooms)]),

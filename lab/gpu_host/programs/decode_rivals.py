@@ -249,7 +249,7 @@ FAILED = "failed: "
 
 
 def reason_of(error):
-    """Why an object was not called: what it does not take or was built without is no failure."""
+    """Why an object was not called: a case that it does not take, or that it was built without, is not a failure."""
     refused = isinstance(error, rival_objects.Missing)
     return str(error) if refused else f"{FAILED}{str(error).strip().splitlines()[0][:100]}"
 

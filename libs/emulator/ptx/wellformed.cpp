@@ -75,7 +75,7 @@ std::string type_fault(const Operand& o, const std::string& type, const Function
     if (differs) return "register " + o.name + " is of another type than ." + type;
   }
   if (o.kind == OperandKind::Immediate) {
-    if (wanted == Kind::Integer && o.literal) return "." + type + " with a number that is no integer";
+    if (wanted == Kind::Integer && o.literal) return "." + type + " with a number that is not an integer";
     if (wanted == Kind::Float && (!o.literal || bits_of(type) == 16))
       return "." + type + " with a number that is no such float: write 0f… or 0d…, or move it to a register";
   }
@@ -194,7 +194,7 @@ std::string mode_fault(const Statement& s) {
 }  // namespace
 
 std::string fault_of(const Statement& s, const Function& f) {
-  if (s.guard >= 0 && f.registers[static_cast<size_t>(s.guard)].bytes != 0) return "its guard is no predicate";
+  if (s.guard >= 0 && f.registers[static_cast<size_t>(s.guard)].bytes != 0) return "its guard is not a predicate";
   for (const std::string& fault : {operands_fault(s), rounding_fault(s), number_fault(s), mode_fault(s)})
     if (!fault.empty()) return fault;
   if (s.op == "bar" || s.op == "barrier") return barrier_fault(s);

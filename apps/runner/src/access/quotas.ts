@@ -83,7 +83,7 @@ export class Quotas {
 /** The error, with the time to wait and the limit. */
 function quotaExceeded(quota: 'calls' | 'upload', waitSeconds: number, limit: string): FlashcoreError {
   const seconds = Math.ceil(waitSeconds);
-  return new FlashcoreError('QUOTA_EXCEEDED', { quota }, `Try again in ${seconds} s: ${limit}, and has used them up`, {
+  return new FlashcoreError('QUOTA_EXCEEDED', { quota }, `${limit}, and has used them up: try again in ${seconds} s`, {
     retryAfterSeconds: seconds,
   });
 }

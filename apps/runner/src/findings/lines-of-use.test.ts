@@ -36,7 +36,7 @@ test('a line uses a variable if it branches on it or computes with it, not if it
   ]);
 });
 
-test('a name in a string or a comment is no use', () => {
+test('a name in a string or a comment does not count as a use', () => {
   const text = `static_assert(sizeof(Tile) == 128,
               "Q and K in fp16; V, S and O in fp32");  // S
   const char letter = 'S'; /* S + 1 */

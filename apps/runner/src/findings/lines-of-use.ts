@@ -22,8 +22,8 @@ export function linesOfUse(sources: readonly SourceText[], file: string, names: 
 
 const STRING = String.raw`"(?:[^"\\]|\\.)*"?`;
 /**
- * Texts in which a name is no use of a variable: strings, characters and comments. One that does not end matches, too,
- * or the search would take quadratic time.
+ * Texts in which a name does not use the variable: strings, characters and comments. One that does not end matches,
+ * too, or the search would take quadratic time.
  */
 const NOT_CODE = new RegExp(String.raw`${STRING}|'(?:[^'\\]|\\.){1,4}'|//.*|/\*.*?(?:\*/|$)`, 'g');
 const NOT_PYTHON_CODE = new RegExp(String.raw`${STRING}|'(?:[^'\\]|\\.)*'?|#.*`, 'g');

@@ -83,7 +83,7 @@ function storeArtifact(request: StoreArtifactRequest, artifacts: ArtifactStore, 
   if (data.byteLength === 0) return artifacts.has(sha256);
   const found = sha256Of(data);
   if (data.byteLength > MAX_FILE_BYTES || found !== sha256)
-    throw new FlashcoreError('DIGEST_MISMATCH', { sha256 }, `Send the file that ${sha256} names: this has ${found}`);
+    throw new FlashcoreError('DIGEST_MISMATCH', { sha256 }, `data: must have the digest ${sha256}, got ${found}`);
   if (!artifacts.has(sha256)) work.takeStored(data.byteLength);
   artifacts.put(data);
   return true;
@@ -145,10 +145,7 @@ function attach(call: AttachCall, { pool, logger, onCall, synced }: FleetService
     session?.lost(reason);
     session = undefined;
   };
-  let silent = setTimeout(
-    () => refuse(new FlashcoreError('UNAUTHENTICATED', {}, 'Register first')),
-    REGISTER_WITHIN_MS,
-  );
+  let silent = setTimeout(() => refuse(new FlashcoreError('UNAUTHENTICATED', {}, NOT_REGISTERED)), REGISTER_WITHIN_MS);
   const refuse = (error: FlashcoreError): void => {
     clearTimeout(silent);
     over = true;
@@ -171,7 +168,7 @@ function attach(call: AttachCall, { pool, logger, onCall, synced }: FleetService
     try {
       if (session) tell(session, message);
       else if (message.case === 'register') session = pool.register(message.value, link);
-      else throw new FlashcoreError('UNAUTHENTICATED', {}, 'Register first');
+      else throw new FlashcoreError('UNAUTHENTICATED', {}, NOT_REGISTERED);
       heard();
     } catch (thrown) {
       const error = asFlashcoreError(storageError(thrown, 'let a pilot in'));
@@ -187,11 +184,13 @@ function attach(call: AttachCall, { pool, logger, onCall, synced }: FleetService
   call.on('error', () => end('the connection to its pilot broke'));
 }
 
+const NOT_REGISTERED = 'This stream has no registered pilot: register first';
+
 function tell(session: PilotSession, message: AttachRequest['message']): void {
   switch (message.case) {
     case 'event': {
       const { lease, event } = message.value;
-      if (!event) throw new FlashcoreError('INVALID_REQUEST', {}, 'Say which event the job has');
+      if (!event) throw new FlashcoreError('INVALID_REQUEST', {}, 'event: must be set');
       return session.event(Number(lease), event);
     }
     case 'giveBack':
@@ -202,7 +201,11 @@ function tell(session: PilotSession, message: AttachRequest['message']): void {
       return session.leaving(message.value.reason);
     case 'register':
     case undefined:
-      throw new FlashcoreError('INVALID_REQUEST', {}, 'Say what a registered pilot can say');
+      throw new FlashcoreError(
+        'INVALID_REQUEST',
+        {},
+        `message: must be event, giveBack, heartbeat or leaving, got ${message.case ?? 'none'}`,
+      );
   }
 }
 

@@ -58,7 +58,7 @@ export class PartitionDevices {
     throw new FlashcoreError(
       'DEVICE_UNAVAILABLE',
       { device_id: deviceId },
-      `${deviceId} is not a partition of this gateway`,
+      `${deviceId} is not a partition of this gateway: fa-tui fleet lists them`,
     );
   }
 

@@ -32,9 +32,9 @@ export function letIn(
   { table, buildId, partitions }: AdmissionRules,
 ): { row: PilotRow; device: Device } {
   if (!SESSION.test(asked.session))
-    throw new FlashcoreError('INVALID_REQUEST', {}, 'Give a session of 43 characters of base64url');
+    throw new FlashcoreError('INVALID_REQUEST', {}, 'session: must be 43 characters of base64url');
   if (toBinary(RegisterSchema, asked).byteLength > MOST_REGISTER_BYTES)
-    throw new FlashcoreError('INVALID_REQUEST', {}, `Register in at most ${MOST_REGISTER_BYTES / 1024} KiB`);
+    throw new FlashcoreError('INVALID_REQUEST', {}, `register: must have at most ${MOST_REGISTER_BYTES / 1024} KiB`);
   const row = admitted(table.admit(asked));
   if (asked.buildId !== buildId)
     throw new FlashcoreError(
@@ -50,7 +50,8 @@ export function letIn(
       `Cancel job ${row.schedulerJob}: the fleet file has no partition ${row.partition} any more, or the node no device`,
     );
   const lie = noNumberOf(asked.device);
-  if (lie !== undefined) throw new FlashcoreError('INVALID_REQUEST', {}, `Describe the device in numbers: ${lie}`);
+  if (lie !== undefined)
+    throw new FlashcoreError('INVALID_REQUEST', {}, `device: must have finite numbers, but ${lie}`);
   requireModel(asked.device, settings);
   if (row.use === 'first') table.beginSession(row.id, asked.session);
   return { row, device: asked.device };

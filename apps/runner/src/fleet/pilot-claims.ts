@@ -53,7 +53,7 @@ function contradictionOf(message: object, { device, buildId }: KnownOfPilot): st
   const endless = noNumberIn(message);
   if (endless !== undefined) return endless;
   if (isOf<Artifact>(message, 'Artifact') && !isSha256(message.sha256))
-    return `it names an artifact by ${JSON.stringify(message.sha256.slice(0, 80))}, which is no SHA-256`;
+    return `it names an artifact by ${JSON.stringify(message.sha256.slice(0, 80))}, which is not a SHA-256`;
   if (isOf<Device>(message, 'Device')) {
     const other = SAME.find((field) => message[field] !== device[field]);
     return other && `it registered with ${other} ${device[other]} of its device, and tells of ${message[other]}`;

@@ -119,7 +119,7 @@ test('a pilot registers once by its token and again by its session, and in no ot
   const { said } = pilot('1');
   expect(() => pilot('1', { session: sessionOf('another') })).toThrow('its token was used before');
   expect(() => pilot('2', { token: 'guess' })).toThrow('it gave out no such token');
-  expect(() => pilot('3', { session: 'short' })).toThrow('a session of 43 characters');
+  expect(() => pilot('3', { session: 'short' })).toThrow('session: must be 43 characters');
   const again = pilot('1');
   expect(again.said).toEqual(['registered 0 0']);
   expect(said).toEqual(['registered 0 0', 'cut: the same pilot has registered again']);
@@ -378,7 +378,7 @@ test('a pilot can read the files of its job only while it has the job', async ()
   const { pool, pilot } = fixture();
   const { session } = pilot('1');
   const sha256 = sha256Of('a source');
-  const none = 'Read and store files while you have a job: you have none';
+  const none = 'This pilot has no job, so it may not read or store files';
   expect(() => pool.workOf(sessionOf('1'))).toThrow(none);
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
   const file = create(SourceFileSchema, { path: 'kernel.yaml', sha256 });
@@ -596,8 +596,8 @@ test('long texts from a pilot are cut: device, tools, events, and reasons for gi
   const long = 'x'.repeat(1024 ** 2);
   const { pool, pilot } = fixture();
   const device = create(DeviceSchema, { ...OWN_DEVICE, driverVersion: long });
-  expect(() => pilot('1', { device })).toThrow('Register in at most 64 KiB');
-  expect(() => pilot('2', { missing: [long] })).toThrow('Register in at most 64 KiB');
+  expect(() => pilot('1', { device })).toThrow('register: must have at most 64 KiB');
+  expect(() => pilot('2', { missing: [long] })).toThrow('register: must have at most 64 KiB');
   expect(pool.devices.of('gpu')?.driverVersion).toBe('');
   const { session } = pilot('3');
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });

@@ -155,7 +155,7 @@ export class PilotPool {
     const id = this.#options.table.pilotOf(session);
     const work = id === undefined ? undefined : this.#roster.get(id)?.work;
     if (work) return work;
-    throw new FlashcoreError('PERMISSION_DENIED', {}, 'Read and store files while you have a job: you have none');
+    throw new FlashcoreError('PERMISSION_DENIED', {}, 'This pilot has no job, so it may not read or store files');
   }
 
   /** Errors: as register(). */

@@ -102,11 +102,7 @@ export class PilotWork {
     if (!this.#readable)
       throw new FlashcoreError('STORE_UNAVAILABLE', {}, 'The gateway takes the job up again: ask again in a moment');
     if (this.#readable[kind].has(sha256)) return;
-    throw new FlashcoreError(
-      'PERMISSION_DENIED',
-      { sha256 },
-      `Read the files of your own job: ${sha256} is none of them`,
-    );
+    throw new FlashcoreError('PERMISSION_DENIED', { sha256 }, `${sha256} is not a file of this pilot's job`);
   }
 
   /** Counts the bytes that the pilot stores. Errors: PERMISSION_DENIED beyond a job's limit. */
@@ -116,7 +112,7 @@ export class PilotWork {
       throw new FlashcoreError(
         'PERMISSION_DENIED',
         { lease: String(this.lease) },
-        `Store at most ${mebibytes(MOST_STORED_BYTES)} for a job: this would make ${mebibytes(stored)}`,
+        `The files of a job must have at most ${mebibytes(MOST_STORED_BYTES)}, got ${mebibytes(stored)}`,
       );
     this.#storedBytes = stored;
   }

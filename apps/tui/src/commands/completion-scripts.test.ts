@@ -111,7 +111,7 @@ describe('bash', () => {
 
 test.skipIf(missing('fish'))('fish completes with descriptions', () => {
   expect(inFish('fa-tui leaderb')).toEqual([
-    'leaderboard\tthe best result of each kernel variant and of SDPA, fastest first',
+    'leaderboard\tlist the best result of each kernel variant and of SDPA, fastest first',
   ]);
   if (ALL_TESTS) expect(inFish('fa-tui evolve --config f')).toEqual(['free', 'full']);
 });

@@ -62,7 +62,7 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
       'runner',
       flag('runner', options.runner),
       env('FLASHCORE_RUNNER'),
-      isRefused ? [`${project.file}: refused, it is no login of yours`, project.runner] : inProject('runner'),
+      isRefused ? [`${project.file}: refused, it is not one of your logins`, project.runner] : inProject('runner'),
       inFile('runner'),
       byDefault('one of this machine, started on demand'),
     ),

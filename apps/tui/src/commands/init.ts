@@ -27,7 +27,8 @@ export function init(context: CommandContext): Promise<ExitCode> {
   const file = path.resolve(PROJECT_FILE);
   for (const name of [KERNELS, PROBLEMS]) {
     const found = statSync(name, { throwIfNoEntry: false });
-    if (found && !found.isDirectory()) throw new UsageError(`${path.resolve(name)} is no folder: rename it first`);
+    if (found && !found.isDirectory())
+      throw new UsageError(`${path.resolve(name)} must be a folder, but it is a file: rename the file first`);
   }
   try {
     writeFileSync(file, TEXT, { flag: 'wx' });

@@ -99,7 +99,7 @@ export function requireProblem(problem: string): void {
   const { searched, absent } = problemFolders();
   const places = [...searched, ...absent.map((folder) => `${folder} (which does not exist)`)];
   throw new UsageError(
-    `${problem} is no problem here${names}; searched ${places.join(', ')}; ${remedyFor(problem, searched)}`,
+    `${problem} is not a problem here${names}; searched ${places.join(', ')}; ${remedyFor(problem, searched)}`,
   );
 }
 

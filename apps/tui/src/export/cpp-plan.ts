@@ -89,7 +89,7 @@ ${CPP_HELPERS}static inline double fc_finite(double value, const char* what) {
 static inline double fc_integer(double value, double least, double most, const char* what) {
   if (!std::isfinite(value) || value != std::floor(value) || value < least || value > most)
     throw std::invalid_argument(std::string(what) + " must be an integer of " + std::to_string(least) + " to " +
-                                std::to_string(most) + ", and is " + std::to_string(value) + " for this shape");
+                                std::to_string(most) + ", got " + std::to_string(value) + " for this shape");
   return value;
 }
 

@@ -36,7 +36,7 @@ def _finite(value, what):
 
 def _integer(value, least, most, what):
     if not math.isfinite(value) or value != math.floor(value) or not least <= value <= most:
-        raise ValueError(f"{what} must be an integer of {least} to {most}, and is {value} for this shape")
+        raise ValueError(f"{what} must be an integer of {least} to {most}, got {value} for this shape")
     return int(value)
 `;
 

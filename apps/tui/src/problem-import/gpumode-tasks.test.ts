@@ -128,8 +128,8 @@ test('rows of the data set contain the files, with the task as JSON or as its te
   expect(results.map(({ folder, reason }) => (folder && path.basename(folder)) ?? reason)).toEqual([
     'gpumode_scale',
     'gpumode_scale_text',
-    'rows.jsonl, row 3: task.files: must have one with the name reference.py',
-    'rows.jsonl, row 4: lang: must be py, got cu: its reference is no Python program',
+    'rows.jsonl, row 3: task.files: must have a file with the name reference.py',
+    'rows.jsonl, row 4: lang: must be py, got cu: its reference is not a Python program',
     expect.stringMatching(/^rows\.jsonl, row 5: task\.tests\[0\]\.m: must be one number/),
     'rows.jsonl, row 6: name: must be a text, got nothing',
     'rows.jsonl, row 7: task: must be a task of GPU MODE: a mapping, got nothing',
@@ -163,7 +163,7 @@ test.each([
   [
     'no file named reference.py',
     source('reference.py').replace('"name": "reference.py"', '"name": "other.py"'),
-    /files: must have one with the name reference\.py/,
+    /files: must have a file with the name reference\.py/,
   ],
   [
     'an extent above the limit',

@@ -98,7 +98,7 @@ function taskAt(file: string, from: string): Candidate {
   return candidateOf(about, () => {
     const { value: task } = parseYamlFile(readForeignText(file, HAND_WRITTEN_BYTES), shown, taskSchema);
     const index = task.files.findIndex(({ name }) => name === REFERENCE);
-    if (index === -1) throw new NotImportable(`files: must have one with the name ${REFERENCE}`);
+    if (index === -1) throw new NotImportable(`files: must have a file with the name ${REFERENCE}`);
     const { source } = task.files[index]!;
     if (!/^\w[\w.-]{0,63}$/.test(source))
       throw new NotImportable(
@@ -126,9 +126,11 @@ function rowsAt(file: string, from: string): Candidate[] {
       const { task: given } = checked(rowSchema, value, []);
       const task = checked(rowTask, typeof given === 'string' ? parseJson(given, 'task') : given, ['task']);
       const source = Object.hasOwn(task.files, REFERENCE) ? task.files[REFERENCE]! : undefined;
-      if (source === undefined) throw new NotImportable(`task.files: must have one with the name ${REFERENCE}`);
+      if (source === undefined) throw new NotImportable(`task.files: must have a file with the name ${REFERENCE}`);
       if (Buffer.byteLength(source) > MOST_SOURCE_BYTES)
-        throw new NotImportable(`task.files.${REFERENCE}: has more than ${MOST_SOURCE_BYTES} bytes`);
+        throw new NotImportable(
+          `task.files.${REFERENCE}: must have at most ${MOST_SOURCE_BYTES} bytes, got ${Buffer.byteLength(source)}`,
+        );
       return programOf(task, source);
     });
   });
@@ -171,7 +173,7 @@ function checked<Schema extends z.ZodType>(schema: Schema, value: unknown, at: s
 }
 
 function programOf({ lang, multi_gpu, tests, benchmarks }: Task, source: string): ForeignProgram {
-  if (lang !== 'py') throw new NotImportable(`lang: must be py, got ${lang}: its reference is no Python program`);
+  if (lang !== 'py') throw new NotImportable(`lang: must be py, got ${lang}: its reference is not a Python program`);
   if (multi_gpu) throw new NotImportable('multi_gpu: the task needs several GPUs, and a problem here has one');
   const specs: Spec[] = [...(tests ?? []), ...(benchmarks ?? [])].filter((each) => Object.keys(each).length > 0);
   if (specs.length === 0) throw new NotImportable('benchmarks: must have at least one with arguments');

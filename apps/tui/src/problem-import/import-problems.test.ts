@@ -294,7 +294,9 @@ describe('a folder', () => {
 
   test('with more files than any data set has is refused', () => {
     const files = Object.fromEntries(Array.from({ length: 4097 }, (_, index) => [`${index}.txt`, '']));
-    expect(() => imported(folderOf(files))).toThrow(/has more than 4096 files: give the folder of the data set/);
+    expect(() => imported(folderOf(files))).toThrow(
+      /must have at most 4096 files: give only the folder of the data set/,
+    );
   });
 
   test('without definitions, or at an invalid path, is an error of the command line', () => {

@@ -215,7 +215,9 @@ function filesBelow(folder: string): string[] {
         if (entry.isDirectory() && !entry.name.startsWith('.')) next.push(place);
         if (entry.isFile()) files.push(place);
         if (files.length + next.length > MOST_FILES)
-          throw new UsageError(`${folder}: has more than ${MOST_FILES} files: give the folder of the data set`);
+          throw new UsageError(
+            `${folder}: must have at most ${MOST_FILES} files: give only the folder of the data set`,
+          );
       }
     }
     folders = next;

@@ -49,7 +49,9 @@ function programOf(definition: Definition, workloads: readonly Bare[]): ForeignP
   if (constraints.length > 0)
     throw new NotImportable(`constraints: nothing here draws "${constraints[0]!.slice(0, 80)}"`);
   if (Buffer.byteLength(reference) > MOST_SOURCE_BYTES)
-    throw new NotImportable(`reference: has more than ${MOST_SOURCE_BYTES} bytes`);
+    throw new NotImportable(
+      `reference: must have at most ${MOST_SOURCE_BYTES} bytes, got ${Buffer.byteLength(reference)}`,
+    );
   const dtypes = dtypesOf(definition);
   const scalars = Object.entries(inputs).flatMap(([name, { shape }]) => (shape === null ? [name] : []));
   const used = agreeing(definition, workloads, scalars);

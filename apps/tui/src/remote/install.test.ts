@@ -124,5 +124,5 @@ test('the greeting is found after shell output, however the stream is cut into p
   const found = pieces.map((piece) => reader.read(piece)).find((one) => one !== undefined);
   expect(found).toEqual({ greeting: { started: true, pid: 7, log: '/l' }, rest: Buffer.alloc(0) });
   expect(new GreetingReader().read(stream)?.rest).toEqual(Buffer.from([0, 1, 2]));
-  expect(() => new GreetingReader().read(Buffer.alloc(70_000, 'x'))).toThrow('says too much');
+  expect(() => new GreetingReader().read(Buffer.alloc(70_000, 'x'))).toThrow('prints too much');
 });

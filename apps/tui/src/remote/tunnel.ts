@@ -270,7 +270,7 @@ export class GreetingReader {
       const text = this.#bytes.subarray(at + MARKER.length, end).toString('utf8');
       return { greeting: GREETING.parse(JSON.parse(text)), rest: this.#bytes.subarray(end + 1) };
     }
-    if (this.#bytes.length > MAX_BYTES) throw new Error('the host says too much before the connection');
+    if (this.#bytes.length > MAX_BYTES) throw new Error('the host prints too much before the connection');
     return undefined;
   }
 }

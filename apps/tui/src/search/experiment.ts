@@ -77,7 +77,7 @@ const UNDECIDED: ReadonlySet<Outcome> = new Set([
 export const isDecided = ({ outcome }: Pick<Job, 'outcome'>): boolean => !UNDECIDED.has(outcome);
 
 function decided({ job, result }: GetJobResponse, error: JobError | undefined): EndedJob {
-  if (job?.state !== JobState.ENDED) throw new FlashcoreError('INTERNAL', {}, 'The stream of the job ended before it');
+  if (job?.state !== JobState.ENDED) throw new FlashcoreError('INTERNAL', {}, "The job's stream ended before the job");
   if (!isDecided(job)) throw new JobUndecided(job, error);
   return { job, result };
 }

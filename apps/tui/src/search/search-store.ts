@@ -60,7 +60,7 @@ export class SearchStore {
   /** Errors: INVALID_REQUEST if the search does not exist or has another version. */
   static open(environment: NodeJS.ProcessEnv, id: string): SearchStore {
     const folder = searchFolder(environment, id);
-    if (!/^[\w-]{1,64}$/.test(id)) throw invalid(`There is no search ${id}: searches lie in ${path.dirname(folder)}`);
+    if (!/^[\w-]{1,64}$/.test(id)) throw invalid(`There is no search ${id}: searches are in ${path.dirname(folder)}`);
     return SearchStore.openFolder(folder);
   }
 
@@ -68,7 +68,7 @@ export class SearchStore {
   static openFolder(folder: string): SearchStore {
     const file = path.join(folder, 'search.json');
     if (!existsSync(file))
-      throw invalid(`There is no search ${path.basename(folder)}: searches lie in ${path.dirname(folder)}`);
+      throw invalid(`There is no search ${path.basename(folder)}: searches are in ${path.dirname(folder)}`);
     const plan = JSON.parse(readForeignText(file, MAX_FILE_BYTES)) as Omit<SearchPlan, 'version'> & { version: number };
     if (plan.version !== VERSION) throw invalid(`${file} is of version ${plan.version}, this program reads ${VERSION}`);
     // A search that was stored before searches had islands has one island.

@@ -119,7 +119,7 @@ const verify = (cases: Verdict[], probes: Verdict[]) =>
     }),
   );
 
-test('the smallest failing shape that was found from a drawn one is no further probe', () => {
+test('the smallest failing shape that was found from a drawn one does not count as another probe', () => {
   const drawn = [{ verdict: Verdict.FAIL }, { verdict: Verdict.FAIL, foundFrom: { batch: 2 } }];
   const verified = create(VerifyResultSchema, { cases: [{ verdict: Verdict.PASS }], drawn });
   expect(parityCounts(verified)).toEqual({ passedCases: 1, cases: 1, passedProbes: 0, probes: 1 });

@@ -150,7 +150,7 @@ type Verified = Pick<VerifyResult, 'cases' | 'probes' | 'drawn'>;
 /** All inputs besides the cases: probes that find known mistakes, and shapes drawn for the run. */
 export const allProbes = ({ probes, drawn }: Pick<Verified, 'probes' | 'drawn'>): CaseResult[] => [...probes, ...drawn];
 
-/** The probes that count: the smallest failing shape, found from one of them, is no further probe. */
+/** The probes that count: the smallest failing shape was found from one of them, so it does not count as another. */
 export const countedProbes = (verified: Pick<Verified, 'probes' | 'drawn'>): CaseResult[] =>
   allProbes(verified).filter(({ foundFrom }) => foundFrom === undefined);
 
