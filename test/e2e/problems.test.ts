@@ -159,7 +159,7 @@ const SHAPES: Record<string, string[]> = {
   varlen_rows: ['B=6,T=150,H=4,Hkv=2,D=64', 'B=6,T=150,H=4,Hkv=2,D=64,causal=1,sinks=1'],
 };
 
-// The short form has apps/runner/src/experiment/faulty-kernels.test.ts, which runs other mistakes.
+// Only in the long form. In the short form, apps/runner/src/experiment/faulty-kernels.test.ts runs other mistakes.
 test.each(inFull(MISTAKES, () => false))(
   '%s with "%s" replaced by "%s" is found wrong',
   { timeout: LIMIT_MS },

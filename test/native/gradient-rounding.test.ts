@@ -39,7 +39,7 @@ interface Arithmetic {
   subtractsDelta: boolean;
 }
 
-/** Rounds to nearest, away from zero in a tie, to as many bits of a number. */
+/** Rounds to this many significant bits, to nearest, and ties away from zero. */
 function toBits(bits: number): (value: number) => number {
   const word = new Uint32Array(1);
   const value = new Float32Array(word.buffer);

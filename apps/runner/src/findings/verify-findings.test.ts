@@ -46,7 +46,7 @@ test('verbs agree with their counts, and a kind of error that does not occur is 
   ]);
 });
 
-test('an output that no launch wrote has another remedy than one with a ragged end', () => {
+test('the remedy for an output that no launch wrote differs from that for a few unwritten elements', () => {
   const remedies = (counts: Parameters<typeof found>[0]) => found(counts).map(({ remedy }) => remedy);
   expect(remedies({ mismatches: 8, unwrittenCount: 8 })).toEqual([
     'No launch wrote to O: compute its elements and store them; if the kernel does, check the order of `arguments` in kernel.yaml',

@@ -89,7 +89,7 @@ test('advice for a matrix product on the fp32 units names tensor cores and every
         "multiply-adds are 70 % of all instructions, none is a tensor core's; most on line 61 (50 %) and line 70 (50 %)",
     },
   ]);
-  // Tensor cores do not compute a row's sum, and have no fp32.
+  // Tensor cores can compute neither a row's sum nor fp32 products.
   expect(countedAdvice(launch(counts), { ...PRODUCTS, flops: 1e6 })).toEqual([]);
   expect(countedAdvice(launch(counts), { ...PRODUCTS, dtype: 'fp32' })).toEqual([]);
 });

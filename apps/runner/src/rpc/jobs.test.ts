@@ -72,7 +72,7 @@ describe('request_id', () => {
     expect((await fixture.client.listJobs()).jobs).toHaveLength(before + 1);
   });
 
-  test('reused with another body or method is refused, naming the job it belongs to', async () => {
+  test('a request_id reused with another body or method is refused with the job that it belongs to', async () => {
     const requestId = randomUUID();
     const events = await collect(fixture.client.start('build', { ...kernel('ok'), options: { requestId } }));
     const refusal = { reason: 'REQUEST_ID_REUSED', metadata: { request_id: requestId, job: events[0]!.job } };

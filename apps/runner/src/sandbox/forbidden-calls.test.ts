@@ -89,7 +89,7 @@ function forbiddenCalls(kind: BoxedKind): [call: string, errno: number][] {
     ...(kind === 'gpu-worker'
       ? []
       : [
-          // A reference forbids itself more.
+          // PR_SET_SECCOMP is allowed to a reference, which forbids itself further calls.
           ...(kind === 'reference' ? [] : ['prctl 22 2']),
           ...['prctl 35 1', 'prctl 0x59616d61 1', 'ioctl 0 0x40049409'],
           ...['kill 0 0', 'setpriority 1 0', 'setpriority 2 0'],

@@ -490,7 +490,7 @@ class ShapeDraw {
     if (last === undefined) return undefined;
     const all = product(counts.map((name) => chosen.get(name) ?? 1));
     const fewer = counts.map((name) => [name, name === last ? Math.min(GRID_LIMITS[1], all) : 1] as const);
-    // The kernel's limits may require the counts of a case.
+    // The kernel's limits may allow only the counts that a case has.
     const ofCases = this.#cases.map((shape) => counts.map((name) => [name, entryOf(valuesOf(shape), name)!] as const));
     return this.#firstTaken(chosen, [fewer, ...ofCases]);
   }

@@ -61,7 +61,7 @@ export class DrawnAhead {
     this.#seed = drawing.seed;
   }
 
-  /** Returns what was drawn from this seed, once; undefined if nothing was. */
+  /** Returns the inputs drawn from this seed and forgets them; undefined if they were not drawn. */
   take(seed: string): Drawn | undefined {
     const drawn = this.#seed === seed ? this.#drawn : undefined;
     this.clear();

@@ -185,7 +185,7 @@ function formForKernel(
   { store: { state } }: KeyContext,
 ): { form: RunForm; defaults: RunForm } {
   const fields = form.fields.map((field) => (field.id === 'kernel' ? { ...field, typed: '' } : field));
-  // A folder of another problem leaves the problem that the form was opened from.
+  // If the folder is of another problem, the form is no longer limited to the problem that it was opened from.
   const isOfProblem = form.among?.some(({ problem }) => recordedProblem(problem) === recordedProblem(kernel.problem));
   const formContext = formContextOf(state, isOfProblem === true ? form.among : undefined);
   return { form: withKernel({ ...form, fields }, kernel, formContext), defaults: formOf(kernel, formContext) };

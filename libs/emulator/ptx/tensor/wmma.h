@@ -67,7 +67,7 @@ struct Memory {
   uint32_t offset = 0;  // in shared memory
 };
 
-/** A matrix of `lines` lines, each of the access's bytes, at the address that lane 0 gives. Checks all lines. */
+/** The memory of a matrix: `lines` lines of `bytes` each, from the address of the first active lane on. Checks all. */
 Memory matrix_at(const WarpAccess& by, int lines, unsigned element) {
   const auto& [w, i, m, bytes, access] = by;
   const auto lane = static_cast<unsigned>(__builtin_ctz(m));

@@ -111,7 +111,7 @@ test.each([
   expect(() => parseManifest(two(first, second), PATH)).toThrow(message);
 });
 
-test('entries that were compiled together have memory of their own, and their symbols in the new manifest', () => {
+test('each entry that was compiled from one Triton kernel has its own memory and its symbol in the new manifest', () => {
   const of = (symbol: string, bytes: number, kind: string) => `// flashcore: ${symbol}: ${bytes} bytes of ${kind}\n`;
   const ptx = `${of('matmul__WIDE_0', 4096, 'dynamic shared memory')}${of('matmul__WIDE_1__DEPTH_m2', 8192, 'dynamic shared memory')}${of('matmul__WIDE_1__DEPTH_m2', 640, 'scratch memory for each CTA')}.version 8.7\n.target sm_90a\n`;
   expect(tritonMemory(ptx, 'matmul__WIDE_0')).toEqual({ sharedBytes: 4096, scratchBytes: 0 });
