@@ -224,7 +224,7 @@ const POOL = 288;
 const FEW_SHAPES = 4;
 /** Share of the budget that is added for pairs of forms and sizes. */
 const FORMS_SHARE = 0.5;
-/** A lone sequence or list is full on half of a shape's inputs, so one of 2^(3 * INPUTS_A_SHAPE) runs has only full ones. */
+/** Half of a shape's inputs have a full lone sequence or list, so one of 2^(3 * INPUTS_A_SHAPE) runs has only such. */
 const LONE_SHAPES = 3;
 const LONE_DRAWS = 24;
 /** Tile sizes assumed for kernels whose manifests name none. */
@@ -396,8 +396,8 @@ class ShapeDraw {
   }
 
   /**
-   * Shapes with a single sequence, or a single list of keys, which a kernel may take for full. Empty if the problem draws
-   * neither, or the kernel takes none.
+   * Shapes with a single sequence, or a single list of keys, which a kernel may take for full. Empty if the problem
+   * draws neither, or the kernel takes none.
    */
   lone(): Shape[] {
     const counted = this.#problem.tensors.flatMap(({ draw, dims }) => {

@@ -801,7 +801,7 @@ test('no two commands share a key in a state where both apply', () => {
 });
 
 test('o in view 7 never turns to the findings of the shown job', async () => {
-  await showTwoFindings();
+  showTwoFindings();
   await terminal.press('7/zzz\r');
   await terminal.press('o');
   expect(terminal.store.state.ui.finding).toBe(0);

@@ -13,7 +13,9 @@ interface UsualContext {
 /** Usual time of sampling per shape and mode, in seconds. */
 const SECONDS = { gpu: '10', simulated: '0.3' };
 
-/** Usual value of an option of nvcc. The runner does not send a kernel's own, and only kernel.yaml turns fast math off. */
+/**
+ * Usual value of an option of nvcc. The runner does not send a kernel's own, and only kernel.yaml turns fast math off.
+ */
 const BY_MANIFEST = 'as in kernel.yaml';
 
 /** Usual values by field id. */
