@@ -2,7 +2,6 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
-  ArtifactStore,
   BuildTools,
   CudaDriver,
   DrawnAhead,
@@ -41,8 +40,6 @@ export async function onDevice(
     const tools = new BuildTools({
       repositoryRoot: root,
       dataDirectory: folder,
-      kernelsFolder: join(root, 'kernels'),
-      artifacts: new ArtifactStore(join(folder, 'artifacts')),
       libraryCache: process.env['FLASHCORE_LIBRARY_CACHE'],
       buildCache: process.env['FLASHCORE_BUILD_CACHE'],
       engine,

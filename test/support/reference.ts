@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ArtifactStore, BuildTools, TEST_HOST, loadReference, type Reference } from '@flashcore/runner/testing';
+import { BuildTools, TEST_HOST, loadReference, type Reference } from '@flashcore/runner/testing';
 import { ROOT } from './home.ts';
 
 /** Time limit for compiling the reference. */
@@ -17,8 +17,6 @@ export async function referenceLibrary(): Promise<string> {
     const tools = new BuildTools({
       repositoryRoot: ROOT,
       dataDirectory: folder,
-      kernelsFolder: join(ROOT, 'kernels'),
-      artifacts: new ArtifactStore(join(folder, 'artifacts')),
       ...TEST_HOST,
     });
     return await tools.libraries.reference({ signal: AbortSignal.timeout(REFERENCE_LIMIT_MS) });

@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Box } from '../sandbox/box.ts';
 import { findBox } from '../sandbox/find-box.ts';
-import type { ArtifactStore } from '../store/artifacts.ts';
+import { ArtifactStore } from '../store/artifacts.ts';
 import type { AssignedBuilds } from './assigned-builds.ts';
 import { CompileCache, type OtherBuilds } from './compile-cache.ts';
 import { CompileClaims } from './compile-claims.ts';
@@ -27,8 +27,10 @@ import { chooseVectorPath, hostProcessorFeatures, type VectorsWanted } from './v
 export interface BuildToolsOptions extends Partial<Omit<HostSettings, 'emulatedDevices'>> {
   repositoryRoot: string;
   dataDirectory: string;
-  kernelsFolder: string;
-  artifacts: ArtifactStore;
+  /** Default: the repository's. */
+  kernelsFolder?: string;
+  /** Default: artifacts/ in the data directory. */
+  artifacts?: ArtifactStore;
   box?: () => Promise<Box>;
   /** Header folders of the host that kernels may include, by name; default: none. */
   headers?: readonly NamedFolder[] | undefined;
@@ -61,7 +63,8 @@ export class BuildTools {
    * sources.
    */
   constructor(options: BuildToolsOptions) {
-    const { artifacts, assigned, dataDirectory, kernelsFolder, repositoryRoot } = options;
+    const { assigned, dataDirectory, repositoryRoot, kernelsFolder = join(repositoryRoot, 'kernels') } = options;
+    const { artifacts = new ArtifactStore(join(dataDirectory, 'artifacts')) } = options;
     this.box = options.box ?? (() => findBox('none'));
     this.headers = new HeaderTrees(options.headers ?? []);
     this.#dataDirectory = dataDirectory;
@@ -94,7 +97,7 @@ export class BuildTools {
       vectors: chooseVectorPath(options.vectors ?? 'auto', hostProcessorFeatures()),
       assigned,
     });
-    this.#builds = this.#buildCache(options);
+    this.#builds = this.#buildCache(artifacts, options);
     this.kernels = new KernelBuilder({
       toolchain,
       cache: this.#builds,
@@ -119,7 +122,10 @@ export class BuildTools {
     });
   }
 
-  #buildCache({ assigned, artifacts, buildCache: shared, dataDirectory }: BuildToolsOptions): CompileCache {
+  #buildCache(
+    artifacts: ArtifactStore,
+    { assigned, buildCache: shared, dataDirectory }: BuildToolsOptions,
+  ): CompileCache {
     return new CompileCache(join(dataDirectory, 'builds'), artifacts, {
       box: this.box,
       others: [...(assigned ? [assigned] : []), ...(shared === undefined ? [] : [new SharedBuilds(shared)])],

@@ -2,7 +2,6 @@ import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Option, type Command } from 'commander';
-import { ArtifactStore } from '../store/artifacts.ts';
 import { BuildTools } from './build-tools.ts';
 import { CompileProgress } from './compile-progress.ts';
 import { DEFAULT_ENGINE, ENGINES_WANTED, type EngineWanted } from './host-libraries.ts';
@@ -63,8 +62,6 @@ async function compileLibraries(
     const tools = new BuildTools({
       repositoryRoot,
       dataDirectory: work,
-      kernelsFolder: join(repositoryRoot, 'kernels'),
-      artifacts: new ArtifactStore(join(work, 'artifacts')),
       libraryCache: resolve(into),
       others: runnersLibraries(join(defaultData, 'libraries')),
       engine,

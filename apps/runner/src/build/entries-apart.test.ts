@@ -58,7 +58,6 @@ function build(name: string, { source = SOURCE, first, entries = ENTRIES, resolv
     repositoryRoot: ROOT,
     dataDirectory: own,
     kernelsFolder: join(own, 'kernels'),
-    artifacts: new ArtifactStore(join(own, 'artifacts')),
   });
   const plain = { defines: [], fastMath: false, maxRegisters: 0, parameters: {}, constants: {} };
   return tools.kernels.build(

@@ -6,7 +6,6 @@ import { FindingKind } from '@flashcore/shared/contract';
 import type { ResolvedVariant } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ArtifactStore } from '../store/artifacts.ts';
 import { BuildTools } from './build-tools.ts';
 import type { KernelBuild } from './compiled-kernel.ts';
 import { isMarker, symbolsOfSpelled } from './spelled-entries.ts';
@@ -68,7 +67,6 @@ async function build(name: string, entries: readonly string[], engine?: 'fibres'
     repositoryRoot: ROOT,
     dataDirectory: own,
     kernelsFolder: join(own, 'kernels'),
-    artifacts: new ArtifactStore(join(own, 'artifacts')),
     engine,
   });
   if (engine) await tools.prepare();

@@ -33,6 +33,7 @@ import {
 } from '../jobs/job-context.ts';
 import type { KernelCatalog } from '../kernels.ts';
 import type { Logger } from '../log.ts';
+import type { ArtifactStore } from '../store/artifacts.ts';
 import { championFor, type DecisionStore } from '../store/decisions.ts';
 import type { FleetTable } from '../store/fleet-table.ts';
 import type { MeasuredSteps } from '../store/measured-steps.ts';
@@ -53,8 +54,9 @@ import { planSpec } from '../spec/plan-spec.ts';
 
 export interface PlannerOptions extends Pick<
   BuildToolsOptions,
-  'repositoryRoot' | 'dataDirectory' | 'artifacts' | 'headers' | 'assigned'
+  'repositoryRoot' | 'dataDirectory' | 'headers' | 'assigned'
 > {
+  artifacts: ArtifactStore;
   version: string;
   /** Digest of the runner's own code. */
   buildId: string;

@@ -19,7 +19,6 @@ import { formatShape, parseManifest, parseShape, planLaunches, resolveVariant } 
 import { edited, inFull, missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BuildTools } from '../build/build-tools.ts';
-import { ArtifactStore } from '../store/artifacts.ts';
 import { TEST_HOST } from '../testing/test-host.ts';
 import { DeviceWorker } from '../workers/device-worker.ts';
 import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
@@ -411,8 +410,6 @@ launches:
     const tools = new BuildTools({
       repositoryRoot,
       dataDirectory: data,
-      kernelsFolder,
-      artifacts: new ArtifactStore(join(data, 'artifacts')),
       ...TEST_HOST,
       engine: 'ptx',
     });

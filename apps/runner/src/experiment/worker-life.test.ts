@@ -35,8 +35,6 @@ beforeAll(() => {
   tools = new BuildTools({
     repositoryRoot,
     dataDirectory: folder,
-    kernelsFolder,
-    artifacts: new ArtifactStore(join(folder, 'artifacts')),
     ...TEST_HOST,
   });
   worker = new DeviceWorker({

@@ -19,7 +19,6 @@ import type { ProblemCheck } from '../../worker/messages/verifying.ts';
 import { checkProblem } from '../../worker/verify/problem-check.ts';
 import { checkSymmetries } from '../../worker/verify/symmetry-check.ts';
 import { BuildTools } from '../build/build-tools.ts';
-import { ArtifactStore } from '../store/artifacts.ts';
 import { TEST_HOST } from '../testing/test-host.ts';
 import { checkOne, matrixLines, refusals } from './check-command.ts';
 
@@ -59,8 +58,6 @@ const buildTools = (): BuildTools =>
   new BuildTools({
     repositoryRoot,
     dataDirectory: folder,
-    kernelsFolder: join(repositoryRoot, 'kernels'),
-    artifacts: new ArtifactStore(join(folder, 'artifacts')),
     ...TEST_HOST,
   });
 

@@ -7,7 +7,6 @@ import { PROBLEM_PROGRAMS } from '@flashcore/shared/kernels';
 import { BuildTools, DEFAULT_HOST } from '../build/build-tools.ts';
 import { findBox } from '../sandbox/find-box.ts';
 import { readProgram } from '../sandbox/run.ts';
-import { ArtifactStore } from '../store/artifacts.ts';
 import { boxedReference } from '../workers/worker-entry.ts';
 
 interface Surroundings {
@@ -44,8 +43,6 @@ async function describe(form: string, files: string[], surroundings: Surrounding
     const tools = new BuildTools({
       repositoryRoot,
       dataDirectory: work,
-      kernelsFolder: join(repositoryRoot, 'kernels'),
-      artifacts: new ArtifactStore(join(work, 'artifacts')),
       python: environment['FLASHCORE_PYTHON'] || DEFAULT_HOST.python,
       box: () => findBox('auto'),
     });

@@ -6,7 +6,6 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import type { DrawRequest } from '../../worker/messages/measuring.ts';
 import { BuildTools } from '../build/build-tools.ts';
 import { findBox } from '../sandbox/find-box.ts';
-import { ArtifactStore } from '../store/artifacts.ts';
 import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
 import { boxedWorker, gpuNodes, listDevicesOf } from './worker-entry.ts';
 import { WorkerProcess } from './worker-process.ts';
@@ -54,8 +53,6 @@ test('a boxed worker draws the inputs of timed launches of plain attention', asy
   const tools = new BuildTools({
     repositoryRoot: REPOSITORY_ROOT,
     dataDirectory: folder,
-    kernelsFolder: join(REPOSITORY_ROOT, 'kernels'),
-    artifacts: new ArtifactStore(join(folder, 'artifacts')),
     libraryCache: process.env['FLASHCORE_LIBRARY_CACHE'],
     engine: 'fibres',
   });

@@ -14,7 +14,6 @@ import {
 } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { BuildTools } from '../../src/build/build-tools.ts';
-import { ArtifactStore } from '../../src/store/artifacts.ts';
 import { CudaDriver } from '../driver/cuda-driver.ts';
 import type { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import { loadReference, type Reference } from '../driver/reference.ts';
@@ -47,8 +46,6 @@ beforeAll(async () => {
   const tools = new BuildTools({
     repositoryRoot: root,
     dataDirectory: folder,
-    kernelsFolder: join(root, 'kernels'),
-    artifacts: new ArtifactStore(join(folder, 'artifacts')),
     libraryCache: process.env['FLASHCORE_LIBRARY_CACHE'],
     engine: 'fibres',
   });
