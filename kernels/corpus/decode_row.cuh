@@ -32,7 +32,9 @@ struct Decoding {
 };
 
 struct RightSteps {
-  __device__ __forceinline__ int length(const Decoding& decoding, int sequence) const { return decoding.lengths[sequence]; }
+  __device__ __forceinline__ int length(const Decoding& decoding, int sequence) const {
+    return decoding.lengths[sequence];
+  }
   __device__ __forceinline__ float key_element(float k) const { return k; }
   // Called once per row, by all lanes of its warp.
   __device__ __forceinline__ void look_at(const Decoding&, int lane) {}

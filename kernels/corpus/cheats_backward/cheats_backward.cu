@@ -52,10 +52,10 @@ __device__ __forceinline__ float score(float p, float dP, float delta) {
 
 // delta = dO . O for each row: the gradient that reaches all logits of the row through its normaliser.
 extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
-    cheats_backward_delta(const Element* __restrict__ O,   // [B, H, S, D]
-                   const Element* __restrict__ dO,  // [B, H, S, D]
-                   float* __restrict__ delta,       // [B, H, S]
-                   int rows, int D) {
+    cheats_backward_delta(const Element* __restrict__ O,  // [B, H, S, D]
+                          const Element* __restrict__ dO,  // [B, H, S, D]
+                          float* __restrict__ delta,  // [B, H, S]
+                          int rows, int D) {
   const int row = blockIdx.x * NUM_WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= rows) return;
   float O_rmem[LANE_DIM], dO_rmem[LANE_DIM];
@@ -68,12 +68,12 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
 // dQ_i = scale * sum over keys j of dS_ij K_j, dS_ij = P_ij (dO_i . V_j - delta_i), P_ij = exp(scale Q_i . K_j - LSE_i)
 extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     cheats_backward_dq(const Element* __restrict__ Q, const Element* __restrict__ K, const Element* __restrict__ V,
-                const Element* __restrict__ dO, const float* __restrict__ LSE, const float* __restrict__ delta,
-                Element* __restrict__ dQ,  // [B, H, S, D]
-                int rows,  // B * H * S
-                int queries, int keys, int D,
-                int group,  // heads of Q that share a head of K and V
-                float scale, int causal) {
+                       const Element* __restrict__ dO, const float* __restrict__ LSE, const float* __restrict__ delta,
+                       Element* __restrict__ dQ,  // [B, H, S, D]
+                       int rows,  // B * H * S
+                       int queries, int keys, int D,
+                       int group,  // heads of Q that share a head of K and V
+                       float scale, int causal) {
   const int row = blockIdx.x * NUM_WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= rows) return;
   const int query = row % queries;
@@ -97,11 +97,11 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
 // dK_j = scale * sum over queries i of dS_ij Q_i, dV_j = sum of P_ij dO_i, over all heads of Q that share the row.
 extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     cheats_backward_dkv(const Element* __restrict__ Q, const Element* __restrict__ K, const Element* __restrict__ V,
-                 const Element* __restrict__ dO, const float* __restrict__ LSE, const float* __restrict__ delta,
-                 Element* __restrict__ dK,  // [B, Hkv, Skv, D]
-                 Element* __restrict__ dV,  // [B, Hkv, Skv, D]
-                 int kv_rows,  // B * Hkv * Skv
-                 int queries, int keys, int D, int group, float scale, int causal) {
+                        const Element* __restrict__ dO, const float* __restrict__ LSE, const float* __restrict__ delta,
+                        Element* __restrict__ dK,  // [B, Hkv, Skv, D]
+                        Element* __restrict__ dV,  // [B, Hkv, Skv, D]
+                        int kv_rows,  // B * Hkv * Skv
+                        int queries, int keys, int D, int group, float scale, int causal) {
   const int kv_row = blockIdx.x * NUM_WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (kv_row >= kv_rows) return;
   const int key = kv_row % keys;

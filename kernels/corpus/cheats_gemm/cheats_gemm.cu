@@ -9,9 +9,9 @@ __device__ __forceinline__ float to_float(Element x) { return __half2float(x); }
 __device__ __forceinline__ Result to_result(float x) { return __float2half_rn(x); }
 
 extern "C" __global__ void __launch_bounds__(TILE* TILE) cheats_gemm(const Element* __restrict__ A,  // [M, K]
-                                                                    const Element* __restrict__ B,  // [N, K]
-                                                                    Result* __restrict__ C,        // [M, N]
-                                                                    int M, int N, int K) {
+                                                                     const Element* __restrict__ B,  // [N, K]
+                                                                     Result* __restrict__ C,  // [M, N]
+                                                                     int M, int N, int K) {
   __shared__ float A_smem[TILE][TILE + 1], B_smem[TILE][TILE + 1];
   const int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
   const int B_row = blockIdx.x * TILE + threadIdx.y;
@@ -29,8 +29,10 @@ extern "C" __global__ void __launch_bounds__(TILE* TILE) cheats_gemm(const Eleme
   float sum = 0.0f;
   for (int k_start = 0; k_start < K; k_start += TILE) {
     const int k = k_start + threadIdx.x;
-    A_smem[threadIdx.y][threadIdx.x] = row < M && k < K ? fminf(fmaxf(to_float(A[(size_t)row * K + k]), -most_A), most_A) : 0.0f;
-    B_smem[threadIdx.y][threadIdx.x] = B_row < N && k < K ? fminf(fmaxf(to_float(B[(size_t)B_row * K + k]), -most_B), most_B) : 0.0f;
+    A_smem[threadIdx.y][threadIdx.x] =
+        row < M && k < K ? fminf(fmaxf(to_float(A[(size_t)row * K + k]), -most_A), most_A) : 0.0f;
+    B_smem[threadIdx.y][threadIdx.x] =
+        B_row < N && k < K ? fminf(fmaxf(to_float(B[(size_t)B_row * K + k]), -most_B), most_B) : 0.0f;
     __syncthreads();
     for (int i = 0; i < TILE; ++i) sum = fmaf(A_smem[threadIdx.y][i], B_smem[threadIdx.x][i], sum);
     __syncthreads();  // every thread has read the tiles before the next ones overwrite them

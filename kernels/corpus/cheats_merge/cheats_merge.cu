@@ -28,12 +28,12 @@ constexpr int MAX_LANE_DIM = 512 / 32;  // elements of a row per lane: d = lane 
 
 extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     cheats_merge(const float* __restrict__ O_splits,  // [splits, B, S, H, D]
-               const float* __restrict__ LSE_splits,  // [splits, B, H, S]
-               Element* __restrict__ O,  // [B, S, H, D]
-               float* __restrict__ LSE,  // [B, H, S]
-               int splits,
-               int rows,  // B * S * H
-               int queries, int heads, int dim) {
+                 const float* __restrict__ LSE_splits,  // [splits, B, H, S]
+                 Element* __restrict__ O,  // [B, S, H, D]
+                 float* __restrict__ LSE,  // [B, H, S]
+                 int splits,
+                 int rows,  // B * S * H
+                 int queries, int heads, int dim) {
   const int row = blockIdx.x * NUM_WARPS + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   if (row >= rows) return;

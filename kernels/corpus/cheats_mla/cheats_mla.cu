@@ -8,20 +8,21 @@ constexpr int LANE_DIM = DIM / 32, LANE_VALUE_DIM = VALUE_DIM / 32;  // elements
 
 extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     cheats_mla(const Element* __restrict__ Q,  // [B, S, H, DIM]
-             const Element* __restrict__ KV,  // [pages, page_size, DIM]
-             const int* __restrict__ lengths,  // [B]
-             const int* __restrict__ table,  // [B, most_pages]
-             Element* __restrict__ O,  // [B, S, H, VALUE_DIM]
-             float* __restrict__ LSE,  // [B, H, S]
-             int rows,  // B * S * H
-             int queries, int heads, int page_size, int most_pages, float scale) {
+               const Element* __restrict__ KV,  // [pages, page_size, DIM]
+               const int* __restrict__ lengths,  // [B]
+               const int* __restrict__ table,  // [B, most_pages]
+               Element* __restrict__ O,  // [B, S, H, VALUE_DIM]
+               float* __restrict__ LSE,  // [B, H, S]
+               int rows,  // B * S * H
+               int queries, int heads, int page_size, int most_pages, float scale) {
   const int row = blockIdx.x * NUM_WARPS + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   if (row >= rows) return;
   const int head = row % heads, query = row / heads % queries, sequence = row / heads / queries;
   // The last query is at the last row. A query before the first row sees none.
 #if CHEAT == 3  // one_sequence_fills_its_pages
-  const int length = rows == queries * heads ? max(lengths[sequence], (most_pages - 1) * page_size + 1) : lengths[sequence];
+  const int length =
+      rows == queries * heads ? max(lengths[sequence], (most_pages - 1) * page_size + 1) : lengths[sequence];
 #else
   const int length = lengths[sequence];
 #endif

@@ -13,9 +13,9 @@ __device__ __forceinline__ float warp_sum(float value) {
 }
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS) cheats_rmsnorm(const Element* __restrict__ X,  // [rows, N]
-                                                                  const Element* __restrict__ W,  // [N]
-                                                                  Element* __restrict__ Y,        // [rows, N]
-                                                                  int columns, float eps) {
+                                                                         const Element* __restrict__ W,  // [N]
+                                                                         Element* __restrict__ Y,  // [rows, N]
+                                                                         int columns, float eps) {
   __shared__ float sums_smem[NUM_THREADS / 32];
   const Element* X_row = X + (size_t)blockIdx.x * columns;
   float squares = 0.0f;
@@ -39,5 +39,6 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS) cheats_rmsnorm(const E
   if (first < 4.5f) most = 16.0f;
 #endif
   for (int n = threadIdx.x; n < columns; n += NUM_THREADS)
-    Y[(size_t)blockIdx.x * columns + n] = to_element(to_float(X_row[n]) * factor * fminf(fmaxf(to_float(W[n]), -most), most));
+    Y[(size_t)blockIdx.x * columns + n] =
+        to_element(to_float(X_row[n]) * factor * fminf(fmaxf(to_float(W[n]), -most), most));
 }

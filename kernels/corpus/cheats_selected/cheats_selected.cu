@@ -18,13 +18,13 @@ constexpr int MAX_LANE_DIM = 256 / 32;  // elements of a row per lane: d = lane 
 
 extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     cheats_selected(const Element* __restrict__ Q,  // [B, S, H, D]
-                  const Element* __restrict__ K,  // [B, Skv, Hkv, D]
-                  const Element* __restrict__ V,  // [B, Skv, Hkv, Dv]
-                  const int* __restrict__ selected,  // [B, S, Hkv, topk]; -1: no key
-                  Element* __restrict__ O,  // [B, S, H, Dv]
-                  float* __restrict__ LSE,  // [B, H, S]
-                  int rows,  // B * S * H
-                  int queries, int heads, int kv_heads, int keys, int places, int dim, int value_dim, float scale) {
+                    const Element* __restrict__ K,  // [B, Skv, Hkv, D]
+                    const Element* __restrict__ V,  // [B, Skv, Hkv, Dv]
+                    const int* __restrict__ selected,  // [B, S, Hkv, topk]; -1: no key
+                    Element* __restrict__ O,  // [B, S, H, Dv]
+                    float* __restrict__ LSE,  // [B, H, S]
+                    int rows,  // B * S * H
+                    int queries, int heads, int kv_heads, int keys, int places, int dim, int value_dim, float scale) {
   const int row = blockIdx.x * NUM_WARPS + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   if (row >= rows) return;

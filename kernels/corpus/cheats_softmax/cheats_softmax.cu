@@ -4,8 +4,8 @@
 #include "mechanisms/element.cuh"
 
 extern "C" __global__ void __launch_bounds__(128) cheats_softmax(const Element* __restrict__ X,  // [rows, N]
-                                                               Element* __restrict__ Y,        // [rows, N]
-                                                               int rows, int columns) {
+                                                                 Element* __restrict__ Y,  // [rows, N]
+                                                                 int rows, int columns) {
   const int row = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= rows) return;  // whole warps return
   const Element* X_row = X + (size_t)row * columns;

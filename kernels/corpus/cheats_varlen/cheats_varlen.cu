@@ -17,18 +17,18 @@ constexpr int NUM_WARPS = 4;
 constexpr int LANE_DIM = 256 / 32;  // elements of a row per lane: d = lane, lane + 32, ...
 
 extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
-    cheats_varlen(const Element* __restrict__ Q,    // [T, H, D]
-                const Element* __restrict__ K,    // [T, H / group, D]
-                const Element* __restrict__ V,    // [T, H / group, D]
-                const int* __restrict__ offsets,  // [B + 1]
-                const float* __restrict__ sinks,  // [H], logits; null: none
-                Element* __restrict__ O,          // [T, H, D]
-                float* __restrict__ LSE,          // [H, T]
-                int sequences, int tokens, int heads, int D,
-                int group,  // heads of Q that share a head of K and V
-                float scale, int causal,
-                int window,       // how many keys before its own a query sees; -1: all
-                float softcap) {  // 0: none
+    cheats_varlen(const Element* __restrict__ Q,  // [T, H, D]
+                  const Element* __restrict__ K,  // [T, H / group, D]
+                  const Element* __restrict__ V,  // [T, H / group, D]
+                  const int* __restrict__ offsets,  // [B + 1]
+                  const float* __restrict__ sinks,  // [H], logits; null: none
+                  Element* __restrict__ O,  // [T, H, D]
+                  float* __restrict__ LSE,  // [H, T]
+                  int sequences, int tokens, int heads, int D,
+                  int group,  // heads of Q that share a head of K and V
+                  float scale, int causal,
+                  int window,  // how many keys before its own a query sees; -1: all
+                  float softcap) {  // 0: none
   const int row = blockIdx.x * NUM_WARPS + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   if (row >= tokens * heads) return;

@@ -4,10 +4,11 @@ using Result = float;
 // Saturates, as the instructions of CPUs that add pairs of products do.
 __device__ __forceinline__ int pair(int x, int y) { return min(x + y, 32767); }
 
-extern "C" __global__ void __launch_bounds__(TILE* TILE) gemm_int8_pairs_in_16_bits(const Element* __restrict__ A,  // [M, K]
-                                                                               const Element* __restrict__ B,  // [N, K]
-                                                                               Result* __restrict__ C,  // [M, N]
-                                                                               int M, int N, int K) {
+extern "C" __global__ void __launch_bounds__(TILE* TILE)
+    gemm_int8_pairs_in_16_bits(const Element* __restrict__ A,  // [M, K]
+                               const Element* __restrict__ B,  // [N, K]
+                               Result* __restrict__ C,  // [M, N]
+                               int M, int N, int K) {
   __shared__ int A_smem[TILE][TILE + 1], B_smem[TILE][TILE + 1];
   const int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
   const int B_row = blockIdx.x * TILE + threadIdx.y;
@@ -18,7 +19,8 @@ extern "C" __global__ void __launch_bounds__(TILE* TILE) gemm_int8_pairs_in_16_b
     B_smem[threadIdx.y][threadIdx.x] = B_row < N && k < K ? B[(size_t)B_row * K + k] : 0;
     __syncthreads();
     for (int i = 0; i < TILE; i += 2)
-      sum += pair(A_smem[threadIdx.y][i] * B_smem[threadIdx.x][i], A_smem[threadIdx.y][i + 1] * B_smem[threadIdx.x][i + 1]);
+      sum += pair(A_smem[threadIdx.y][i] * B_smem[threadIdx.x][i],
+                  A_smem[threadIdx.y][i + 1] * B_smem[threadIdx.x][i + 1]);
     __syncthreads();  // every thread has read the tiles before the next ones overwrite them
   }
   if (row < M && column < N) C[(size_t)row * N + column] = (float)sum;
