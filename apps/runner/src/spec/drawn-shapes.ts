@@ -224,8 +224,11 @@ const POOL = 288;
 const FEW_SHAPES = 4;
 /** Share of the budget that is added for pairs of forms and sizes. */
 const FORMS_SHARE = 0.5;
-/** Half of a shape's inputs have a full lone sequence or list, so one of 2^(3 * INPUTS_A_SHAPE) runs has only such. */
-const LONE_SHAPES = 3;
+/**
+ * Half of a shape's inputs have a full lone sequence or list, and half of the shapes have more places in a list than
+ * keys. With three shapes a kernel that takes a lone list for full passed on an H200 (2026-12-03).
+ */
+const LONE_SHAPES = 6;
 const LONE_DRAWS = 24;
 /** Tile sizes assumed for kernels whose manifests name none. */
 const USUAL_TILES = [16, 64];
