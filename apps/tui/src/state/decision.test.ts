@@ -79,7 +79,7 @@ test('the notes that a job lacked are no longer to do once it was accepted, unti
     create(GateResultSchema, { gateId: 'success', level: 'off', verdict: Verdict.NOT_JUDGED }),
   ];
   const job = { ...comparedWith('none'), name: 'jobs/old' };
-  const after = (...decisions: readonly Decision[]) => notesNow({ champions: [], decisions, kernels: [] }, job);
+  const after = (...decisions: readonly Decision[]) => notesNow({ decisions, kernels: [] }, job);
   expect([after(accepted), after(), after(accepted, withdrawn)]).toEqual([
     'handed in with the acceptance',
     undefined,

@@ -9,7 +9,9 @@ import {
   type Caller,
   type Champion,
   type Decision,
+  type ExperimentSummary,
   type GateResult,
+  type Job,
 } from '@flashcore/shared/contract';
 import { acceptedNotes, formatShape, notesSaySomething, recordedDtype } from '@flashcore/shared/kernels';
 import { DECISION_WORDS } from '../present/sections/decisions.ts';
@@ -44,14 +46,22 @@ export function standingDecision({ decisions }: Pick<DecisionFacts, 'decisions'>
  * Why a job's documentation gates pass although NOTES.md was empty when the job ran: an acceptance handed the notes
  * in, or NOTES.md has been filled in since. Undefined if the notes are still missing.
  */
-export function notesNow(state: DecisionFacts, job: JobView): string | undefined {
-  const standing = standingDecision(state, job.name);
-  if (standing !== undefined)
-    return standing.kind === DecisionKind.ACCEPTED ? 'handed in with the acceptance' : undefined;
-  const { notesWanted = false } = job.result?.acceptability ?? {};
-  return notesWanted && notesToHandIn(state.kernels, job) !== ''
-    ? 'filled in by now, handed in on accepting'
-    : undefined;
+export function notesNow(
+  state: Pick<DecisionFacts, 'decisions' | 'kernels'>,
+  job: Pick<Job, 'name' | 'kernelId' | 'codeDigest'>,
+): string | undefined {
+  if (standingDecision(state, job.name)?.kind === DecisionKind.ACCEPTED) return 'handed in with the acceptance';
+  return notesToHandIn(state.kernels, job) === '' ? undefined : 'filled in by now, handed in on accepting';
+}
+
+/** An experiment's counts with the documentation gates that pass by now, so that lists count as view 5 does. */
+export function withNotesNow(
+  state: Pick<DecisionFacts, 'decisions' | 'kernels'>,
+  experiment: ExperimentSummary,
+): ExperimentSummary {
+  const { job, hardGatesPassed, hardGatesToDo } = experiment;
+  if (job === undefined || hardGatesToDo === 0 || notesNow(state, job) === undefined) return experiment;
+  return { ...experiment, hardGatesPassed: hardGatesPassed + hardGatesToDo, hardGatesToDo: 0 };
 }
 
 /** Lets the documentation gates pass, with a reason from notesNow(). */

@@ -111,6 +111,20 @@ export function gatesText(experiment: JudgedCounts): string {
     : `✓${gatesPassed} ✗${gatesFailed} –${gatesNotMeasured}`;
 }
 
+/** Text such as "2 of 4, 1 not measured, 1 to do", for places with room for the reasons of gates without an answer. */
+export function gatesInFull(experiment: JudgedCounts): string {
+  const { hardGates, hardGatesToDo, decision, job } = experiment;
+  const passing = hardGatesPassing(experiment);
+  if (hardGates === 0 || job?.outcome !== Outcome.PASSED) return gatesText(experiment);
+  const toDo = decision?.kind === DecisionKind.ACCEPTED ? 0 : hardGatesToDo;
+  const notMeasured = hardGates - passing - toDo;
+  return [
+    `${passing} of ${hardGates}`,
+    ...(notMeasured > 0 ? [`${notMeasured} not measured`] : []),
+    ...(toDo > 0 ? [`${toDo} to do`] : []),
+  ].join(', ');
+}
+
 /** If a job passed, its remaining gates were not measured. */
 export function gatesRole(experiment: JudgedCounts): Role | undefined {
   const { hardGates, gatesFailed, job } = experiment;

@@ -10,7 +10,7 @@ import {
 } from '@flashcore/shared/contract';
 import { flowRows, labelled, run, type Row } from '../../present/cells/row.ts';
 import { formatMicroseconds, formatSeconds } from '../../present/numbers.ts';
-import { gatesText, largestErrorText } from '../../present/sections/lists.ts';
+import { gatesInFull, largestErrorText } from '../../present/sections/lists.ts';
 import { rankingText } from '../../present/sections/plan.ts';
 import { MODE_WORDS, caseText, dtypeWord, summaryText } from '../../present/words.ts';
 import { hasDuration } from '../../state/selectors.ts';
@@ -49,7 +49,7 @@ export function experimentRows(experiment: ExperimentSummary | undefined, width:
         labelled('cases', parityShort(experiment), isParity(experiment) ? undefined : 'bad'),
         ...(largestError === '-' ? [] : [labelled('max err', largestError)]),
         ...(registersPerThread === undefined ? [] : [labelled('registers/thread', String(registersPerThread))]),
-        ...(gatesText(experiment) === '-' ? [] : [labelled('hard gates', gatesText(experiment))]),
+        ...(gatesInFull(experiment) === '-' ? [] : [labelled('hard gates', gatesInFull(experiment))]),
         ...(ranking === undefined || ranking.ranked ? [] : [labelled('ranked', rankingText(ranking), 'warn')]),
         ...(schedulerJob === undefined ? [] : [labelled('measured on', machineText(experiment))]),
       ],

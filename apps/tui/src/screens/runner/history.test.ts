@@ -2,6 +2,8 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
   ChampionSchema,
+  DecisionKind,
+  DecisionSchema,
   ExperimentSummarySchema,
   JobKind,
   JobSchema,
@@ -183,5 +185,46 @@ test('shapes of other problems have a column for each axis that differs', () => 
       'sent',
       'why not passed',
     ],
+  ]);
+});
+
+test('lists count the hard gates that pass by now: the documentation passes once NOTES.md is filled in', () => {
+  const job = create(JobSchema, { ...failedExperiment.job, outcome: Outcome.PASSED, codeDigest: 'ran' });
+  const counts = { hardGates: 4, hardGatesPassed: 2, hardGatesToDo: 1 };
+  const shown = (notes: string): string[] => {
+    const start = initialState({ runner: { label: '', embedded: true }, columns: 120, rows: 40, now: 0 });
+    const state = {
+      ...start,
+      jobs: [job],
+      experiments: [create(ExperimentSummarySchema, { job, ...counts })],
+      kernels: [create(KernelSchema, { kernelId: job.kernelId, codeDigest: 'ran', notes })],
+      decisions: [
+        create(DecisionSchema, { number: 1n, kind: DecisionKind.ACCEPTED, job: job.name }),
+        create(DecisionSchema, { number: 2n, kind: DecisionKind.UNDONE, job: job.name, undoes: 1n }),
+      ],
+      ui: { ...start.ui, view: 'jobs' as const },
+    };
+    const size = { width: 116, height: 30 };
+    const context = { log: new LogBuffer(1), search: undefined };
+    const { body: jobs } = jobsView({ state, ...context }, size);
+    const { body: kernels } = kernelsView({ state, ...context }, { ...size, width: 240 });
+    return [jobs, historyPane(state, size).body, kernels].map((body) =>
+      [
+        ...body
+          .map(rowText)
+          .join('\n')
+          .matchAll(/\d of 4(?:, \d [a-z]+(?: [a-z]+)?)*/g),
+      ].join('; '),
+    );
+  };
+  expect(shown('## What it changes, and why\nwider tiles')).toEqual([
+    '3 of 4, 1 not measured',
+    '3 of 4, 1 open; 3 of 4, 1 not measured',
+    '3 of 4, 1 open; 3 of 4, 1 not measured',
+  ]);
+  expect(shown('')).toEqual([
+    '2 of 4, 1 not measured, 1 to do',
+    '2 of 4, 2 open; 2 of 4, 1 not measured, 1 to do',
+    '2 of 4, 2 open; 2 of 4, 1 not measured, 1 to do',
   ]);
 });

@@ -17,7 +17,7 @@ import { noticeRows } from '../../present/cells/cells-painter.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { championLegend, championMark, inJobs, sourceLegend, sourceMark } from '../../state/chosen.ts';
-import { noteText } from '../../state/decision.ts';
+import { noteText, withNotesNow } from '../../state/decision.ts';
 import { listTitle } from '../../state/listed-kernel.ts';
 import { isUnseen, unseenLegend } from '../../state/since-left.ts';
 import { endedRuns, hiddenText, historyOf } from '../../state/selectors.ts';
@@ -54,6 +54,9 @@ function timeRun(experiment: ExperimentSummary): Run {
     simulated ? 'warn' : undefined,
   );
 }
+
+const gatesRun = (experiment: ExperimentSummary): Run =>
+  hasFigures(experiment) ? run(gatesText(experiment), gatesRole(experiment)) : run('');
 
 /** Cells that id, name, cases, p50 and time need in addition to the cells that caseColumns() leaves for figures. */
 const OTHER_CELLS = 24;
@@ -104,7 +107,7 @@ const historyColumns = (
   {
     title: 'hard gates',
     drop: 3.5,
-    cell: (experiment) => (hasFigures(experiment) ? run(gatesText(experiment), gatesRole(experiment)) : run('')),
+    cell: (experiment) => gatesRun(withNotesNow(state, experiment)),
   },
   { title: 'device', drop: 5, cell: ({ deviceName }) => deviceName, shrinkTo: 12 },
   { title: 'source', drop: 6, cell: ({ sourceDigest }) => run(sourceDigest.slice(0, 10), 'dim') },
@@ -211,7 +214,9 @@ function withPreview(
           ...summaryRows(chosen, size.width),
           ...noteRows(state, chosen.job, size.width),
           // The runner keeps figures of experiments only.
-          ...(state.experiments.includes(chosen) ? experimentRows(chosen, size.width) : kindRows(chosen, state.now)),
+          ...(state.experiments.includes(chosen)
+            ? experimentRows(withNotesNow(state, chosen), size.width)
+            : kindRows(chosen, state.now)),
         ];
   const isTimed = experiments.some(({ timings }) => timings.length > 0);
   const shapes = isTimed && commonShape(experiments) === undefined ? shapeColumns(experiments, size.width) : [];

@@ -8,6 +8,7 @@ import { BLANK_ROW, firstRows, run, wrapRows, type Row } from '../../present/cel
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { championLegend, championMark, inJobs, markedJobs, sourceLegend, sourceMark } from '../../state/chosen.ts';
+import { withNotesNow } from '../../state/decision.ts';
 import { listTitle } from '../../state/listed-kernel.ts';
 import { isUnseen, unseenLegend } from '../../state/since-left.ts';
 import { hiddenText, jobsOf } from '../../state/selectors.ts';
@@ -153,7 +154,7 @@ function jobPreview(state: AppState, job: Job, { width, height }: Size): Row[] {
   const below = [
     ...noteRows(state, job, width),
     ...(phase === undefined || view === undefined ? [] : [phaseRuns(phase, view, now)]),
-    ...experimentRows(experiment, width),
+    ...experimentRows(experiment && withNotesNow(state, experiment), width),
     ...wrapRows(
       `${KIND_WORDS[job.kind]} ${shortName(job.name)} on ${job.deviceId || 'its device'}${submitted}`,
       width,

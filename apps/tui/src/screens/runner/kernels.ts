@@ -36,9 +36,10 @@ import {
   type ListedKernel,
 } from '../../state/listed-kernel.ts';
 import { championMark } from '../../state/chosen.ts';
+import { withNotesNow } from '../../state/decision.ts';
 import { kernelsOf, lastExperiments } from '../../state/selectors.ts';
 import { KIND_WORDS, findingWord, jobMark } from '../../present/words.ts';
-import { commonShape, gatesText, medianOf, shownShape } from '../../present/sections/lists.ts';
+import { commonShape, gatesInFull, gatesText, medianOf, shownShape } from '../../present/sections/lists.ts';
 import { list } from '../pane/list.ts';
 import { emptyListRows } from '../pane/nothing.ts';
 import { beside, pageOf, positionRemark, type View, type Size } from '../pane/view.ts';
@@ -152,7 +153,7 @@ export const kernelsView: View = ({ state }, { width, height }) => {
     const experiment = last.get(kernel.kernelId);
     return {
       kernel,
-      last: experiment,
+      last: experiment && withNotesNow(state, experiment),
       job:
         openJob(state, kernel) ??
         latestFailure(state, kernel) ??
@@ -322,7 +323,9 @@ function lastResults(state: AppState, kernel: Kernel, width: number): Row[] {
             run(age, 'dim'),
           ],
           ...casesGroup(experiment),
-          ...(experiment.hardGates > 0 ? [[run(`hard gates: ${gatesText(experiment)}`, 'dim')]] : []),
+          ...(experiment.hardGates > 0
+            ? [[run(`hard gates: ${gatesInFull(withNotesNow(state, experiment))}`, 'dim')]]
+            : []),
         ],
         width,
       ),
