@@ -145,7 +145,7 @@ const STEPS: Record<string, Step> = {
   'watch-folder': { first: '1', shows: /folder to watch: .*kernels\/flashcore_v6█/, undo: ESCAPE },
   // The gate requires all parity cases; here only one small shape was verified.
   accept: { first: '1', shows: /Cannot accept flashcore_v6[^]*not ranked: cases other than the plan's/ },
-  reject: { first: '1', shows: /Reject flashcore_v6/, undo: ESCAPE },
+  reject: { first: '1', shows: /Reject \w{8}: flashcore_v6/, undo: ESCAPE },
   undo: { first: '1', shows: /Cannot undo flashcore_v6[^]*neither accepted nor rejected/ },
   'sort-list': { first: '6t', shows: /by latency/, undo: 'tt' },
   'filter-list': { first: '6', shows: /\n \/█/, undo: ESCAPE },
@@ -372,18 +372,18 @@ test("a accepts the result on the screen with a note, u undoes it, X rejects it,
   try {
     await terminal.waitFor(/1 Run[^]*following/);
     terminal.type('a');
-    await terminal.waitFor(/Accept fa_v1_baseline[^]*There is no champion yet/);
+    await terminal.waitFor(/Accept \w{8}: fa_v1_baseline[^]*There is no champion yet/);
     terminal.type('first champion\r');
     // The answer shows a moment before the dialog closes; keys typed in between would go into its note.
     await terminal.waitFor(
-      /^(?![^]*There is no champion yet)[^]*accepted by local[^]*first champion[^]*Accepted: fa_v1_baseline is the champion/,
+      /^(?![^]*There is no champion yet)[^]*accepted by local[^]*first champion[^]*Accepted: fa_v1_baseline \(\w{8}\) is the champion/,
     );
     terminal.type('u');
     await terminal.waitFor(/Undoes the decision \(accepted by local/);
     terminal.type('\r');
     await terminal.waitFor(/^(?![^]*Undoes the decision)[^]*Undone for fa_v1_baseline/);
     terminal.type('X');
-    await terminal.waitFor(/Reject fa_v1_baseline/);
+    await terminal.waitFor(/Reject \w{8}: fa_v1_baseline/);
     terminal.type('no better\r');
     await terminal.waitFor(/rejected by local[^]*Rejected: fa_v1_baseline/);
     terminal.type('q');

@@ -10,6 +10,7 @@ import {
   type JobEvent,
 } from '@flashcore/shared/contract';
 import { afterEach, expect, test } from 'vitest';
+import { shortName } from '../present/words.ts';
 import { decidedEvents } from '../testing/measured-job.ts';
 import { fakeRunner, type FakeRunner } from '../testing/fake-runner.ts';
 import { standingOf } from '../screens/gates/decision-pane.ts';
@@ -57,7 +58,7 @@ test('an acceptable result is announced; the key a shows the comparison, Enter a
   await terminal.press('a');
   const screen = await terminal.screen();
   for (const shown of [
-    /Accept flashcore_v11 SMS=132/,
+    new RegExp(`Accept ${shortName(first!.job)}: flashcore_v11 SMS=132`),
     /champion of flashcore_v11 on NVIDIA H200 for 2x8x512x64 \(flashcore-protocol \d+\), by plan merge/,
     /1\.2168 \[1\.2154, 1\.2181\]/,
     /1\.2308 \[1\.2305, 1\.2312\]/,
@@ -76,7 +77,7 @@ test('an acceptable result is announced; the key a shows the comparison, Enter a
     undefined,
     [{ kind: DecisionKind.ACCEPTED, job: first!.job, note: 'quick, jk' }],
   ]);
-  expect(said()).toMatch(/^Accepted: flashcore_v11 SMS=132 is the champion on NVIDIA H200; u undoes it/);
+  expect(said()).toMatch(/^Accepted: flashcore_v11 SMS=132 \(\w{8}\) is the champion on NVIDIA H200; u undoes it/);
   expect(await terminal.screen()).toMatch(/✓ accepted by local, 11-21 12:00: quick, jk; u undoes it/);
 
   await terminal.press('a');

@@ -10,7 +10,7 @@ import {
 } from '@flashcore/shared/contract';
 import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { counted, formatMicroseconds, formatShortInstant } from '../numbers.ts';
-import { dtypeWord, shapeShort, shortName } from '../words.ts';
+import { dtypeWord, namedJob, shapeShort, shortName } from '../words.ts';
 
 export const DECISION_WORDS: Record<DecisionKind, string> = {
   [DecisionKind.UNSPECIFIED]: '-',
@@ -20,23 +20,27 @@ export const DECISION_WORDS: Record<DecisionKind, string> = {
   [DecisionKind.NOTED]: 'noted',
 };
 
+/** Several jobs may have the same title. */
+const named = ({ job, label }: Pick<Champion | Decision, 'job' | 'label'>): string =>
+  namedJob({ name: job, label, kernelId: '' });
+
 /** The effect of accepting, in a line for the terminal program. */
 export const acceptedText = ({ champion, replaced }: AcceptResponse): string =>
   champion === undefined
     ? 'Accepted'
-    : `Accepted: ${champion.label} is the champion on ${champion.deviceName}${replaced === undefined ? '' : ` in place of ${replaced.label}`}; u undoes it`;
+    : `Accepted: ${named(champion)} is the champion on ${champion.deviceName}${replaced === undefined ? '' : ` in place of ${named(replaced)}`}; u undoes it`;
 
 export const rejectedText = ({ decision, removed }: RejectResponse): string =>
   [
-    `Rejected: ${decision?.label ?? 'the result'}; u undoes it`,
-    ...removed.map(({ label, deviceName }) => `${label} is no longer champion of ${deviceName}`),
+    `Rejected: ${decision === undefined ? 'the result' : named(decision)}; u undoes it`,
+    ...removed.map((champion) => `${named(champion)} is no longer champion of ${champion.deviceName}`),
   ].join('; ');
 
 export const undoneText = ({ decision, champions }: UndoResponse): string =>
-  `Undone for ${decision?.label ?? 'the result'}: ${
+  `Undone for ${decision === undefined ? 'the result' : named(decision)}: ${
     champions.length === 0
       ? 'the kernel has no champion now'
-      : `the champion is ${champions.map(({ label, deviceName }) => `${label} on ${deviceName}`).join(', ')}`
+      : `the champion is ${champions.map((champion) => `${named(champion)} on ${champion.deviceName}`).join(', ')}`
   }`;
 
 export function acceptedBlocks({ champion, replaced }: AcceptResponse): Block[] {

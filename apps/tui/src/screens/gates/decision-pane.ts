@@ -18,7 +18,7 @@ import { counted, formatInUnit, formatShortInstant } from '../../present/numbers
 import { pairColumns, pairsOf } from '../../present/sections/comparison.ts';
 import { DECISION_WORDS } from '../../present/sections/decisions.ts';
 import { differenceBlocks } from '../../present/sections/plan.ts';
-import { COMPARISON_MARKS, comparisonAnswer, jobTitle, namedJob, shapeShort } from '../../present/words.ts';
+import { COMPARISON_MARKS, comparisonAnswer, jobTitle, namedJob, shapeShort, shortName } from '../../present/words.ts';
 import { partsOf } from '../../state/input-line.ts';
 import type { AppState, Overlay } from '../../state/app-state.ts';
 import { refusalOf, replacedBy, standingDecision, type Choice, openAcceptability } from '../../state/decision.ts';
@@ -39,7 +39,8 @@ export function decisionPane(
   if (job === undefined) return { title: 'Decide', body: [] };
   const { choice, note, after = 0, top } = dialog;
   const refusal = refusalOf(state, job, choice);
-  const title = `${TITLES[choice]} ${jobTitle(job)}`;
+  // The name comes first, because a long title is cut and several jobs may have it.
+  const title = `${TITLES[choice]} ${shortName(job.name)}: ${jobTitle(job)}`;
   const head: Row[] = [
     labelledRow(
       'decision',
