@@ -16,6 +16,7 @@ import {
   KernelSchema,
   ListJobsResponseSchema,
   TimingMode,
+  type Job,
   type JobEvent,
 } from '@flashcore/shared/contract';
 import { sha256Of } from '@flashcore/shared/kernels';
@@ -1085,6 +1086,33 @@ test('every prompt is edited as in a shell: arrows, Ctrl-A, Ctrl-W, Ctrl-U, Dele
 test('leaving an editor without a change is not reported as an edit', async () => {
   await terminal.press('7je');
   expect(terminal.store.state.notice?.text).toMatch(/fa_v2_wmma\.cu was not changed/);
+});
+
+test('the message about an edit goes once a job of that kernel starts, or another folder is watched', async () => {
+  const folder = kernelWith('id: mine\n');
+  const mine = { ...create(KernelSchema, { kernelId: 'mine' }), folder };
+  terminal.onEdit(({ file }) => writeFileSync(file, `${file} ${terminal.edited.length}`));
+  const listed = (...more: readonly Job[]) =>
+    terminal.store.dispatch({ type: 'jobs', jobs: [...more, ...terminal.store.state.jobs] });
+  const job = (kernelId: string, name: string) => create(JobSchema, { name, kernelId, state: JobState.QUEUED });
+  const said = () => terminal.store.state.notice?.text;
+  listed(job('mine', 'jobs/before'));
+  await terminal.press('7');
+  terminal.store.dispatch({ type: 'kernels', kernels: [mine] });
+  await terminal.press('e');
+  expect(said()).toBe(`Edited ${folder}/kernel.yaml: r runs it again, W runs every save`);
+  listed(job('other', 'jobs/other'));
+  expect(said()).toMatch(/^Edited /);
+  listed(job('mine', 'jobs/after'));
+  expect(said()).toBeUndefined();
+  terminal.store.dispatch({ type: 'kernels', kernels: [mine] });
+  await terminal.press('e');
+  expect(said()).toMatch(/^Edited /);
+  terminal.store.dispatch({ type: 'watching', folder });
+  expect(said()).toBeUndefined();
+  terminal.store.dispatch({ type: 'kernels', kernels: [mine] });
+  await terminal.press('e');
+  expect(said()).toBe(`Edited ${folder}/kernel.yaml: every save runs`);
 });
 
 test('Enter on a kernel opens its form; Enter runs the chosen and typed values, and r repeats them', async () => {

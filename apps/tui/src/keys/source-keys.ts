@@ -7,7 +7,7 @@ import { hasRun, kernelWithNotes } from '../state/chosen.ts';
 import { sourceTarget, type SourceTarget } from '../state/source-place.ts';
 import { compiledCopy, localSource, readOnlyCopy } from '../watch/source-file.ts';
 import type { Store } from '../session/store.ts';
-import type { Notice } from '../state/app-state.ts';
+import type { AppState, Notice } from '../state/app-state.ts';
 import type { KeyContext } from './handler.ts';
 
 /** How to open a source that has changed since its job. */
@@ -24,7 +24,7 @@ export async function editSource(context: KeyContext, changed: ChangedSource = '
     if (edited === ASKED) return undefined;
     // A changed source marks the jobs that ran another one.
     void context.session.lists.kernels();
-    if (edited !== undefined) return { text: edited, tone: 'info' };
+    if (edited !== undefined) return edited;
     return viewed(await viewCopy(target, context), target, 'the compiled source: no known folder has this kernel');
   });
 }
@@ -49,7 +49,7 @@ export async function openNotes({ store, session, lendTerminal, edit }: KeyConte
   });
 }
 
-type Told = Pick<Notice, 'text' | 'tone'>;
+type Told = Pick<Notice, 'text' | 'tone' | 'until'>;
 
 /** Runs `body`, then shows its message or its error. */
 async function telling(store: Store, body: () => Promise<Told | undefined>): Promise<void> {
@@ -65,9 +65,9 @@ async function editLocal(
   target: SourceTarget,
   { store, lendTerminal, edit, kernelsDirectory }: KeyContext,
   changed: ChangedSource,
-): Promise<string | typeof ASKED | undefined> {
+): Promise<Told | typeof ASKED | undefined> {
   if (target.folders.length === 0 && kernelsDirectory === undefined) return undefined;
-  let edited: string | typeof ASKED | undefined;
+  let edited: Told | typeof ASKED | undefined;
   // The terminal is lent before the file is searched, because keys typed right after `e` are meant for the editor.
   await lendTerminal(async () => {
     const file = await localSource(target, kernelsDirectory);
@@ -82,16 +82,36 @@ async function editLocal(
       const copy = readOnlyCopy(path.basename(file), before);
       await edit({ file: copy, line: target.line, column: target.column });
       const copies = `N in 7 makes a copy of your own, as fa-tui new NAME --from ${path.dirname(file)} does`;
-      edited = `${copy} is a read-only copy: ${target.kernelId} is an example of this installation. ${copies}`;
+      const isCopy = `${copy} is a read-only copy: ${target.kernelId} is an example of this installation`;
+      edited = { text: `${isCopy}. ${copies}`, tone: 'info' };
       return;
     }
     await edit({ file, line: target.line, column: target.column });
     const isChanged = !before.equals(readForeignFile(file, MAX_TREE_BYTES));
-    const isWatched = target.folders[0] !== undefined && target.folders[0] === store.state.watching?.folder;
-    const next = isWatched ? 'every save runs' : `r runs it${hasRun(store.state) ? ' again' : ''}, W runs every save`;
-    edited = isChanged ? `Edited ${file}: ${next}` : `${file} was not changed`;
+    edited = isChanged
+      ? editedNotice({ file, kernelId: target.kernelId }, store.state)
+      : { text: `${file} was not changed`, tone: 'info' };
   });
   return edited;
+}
+
+interface EditedSource {
+  readonly file: string;
+  readonly kernelId: string;
+}
+
+/** Says how the edited source is run, until a job runs it or another folder is watched. */
+function editedNotice({ file, kernelId }: EditedSource, state: AppState): Told {
+  const watched = state.watching?.folder;
+  const isWatched = watched !== undefined && file.startsWith(`${watched}${path.sep}`);
+  const next = isWatched ? 'every save runs' : `r runs it${hasRun(state) ? ' again' : ''}, W runs every save`;
+  const before = new Set(state.jobs.map(({ name }) => name));
+  return {
+    text: `Edited ${file}: ${next}`,
+    tone: 'info',
+    until: ({ jobs, watching }) =>
+      watching?.folder !== watched || jobs.some((job) => job.kernelId === kernelId && !before.has(job.name)),
+  };
 }
 
 /**

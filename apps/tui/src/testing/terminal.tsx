@@ -36,6 +36,8 @@ export interface TestTerminal {
   readonly resize: (columns: number, rows: number) => Promise<void>;
   /** Everything that was written so far, including escape sequences. */
   readonly written: () => string;
+  /** Sets what the user does in the editor. */
+  readonly onEdit: (edit: (place: SourcePlace) => void) => void;
   /** Sets the effect of the prompt that N opens. */
   readonly onNewKernel: (make: NonNullable<AppContext['newKernel']>) => void;
   /** Sets the lab log that L shows. */
@@ -105,6 +107,7 @@ export function openTerminal({
     },
     edit: (place) => {
       edited.push(place);
+      editIn(place);
       return Promise.resolve();
     },
     lend: (borrower) => borrower(),
@@ -120,6 +123,7 @@ export function openTerminal({
     labLog: (since) => makeLabLog(since),
   };
   let makeLabLog: NonNullable<AppContext['labLog']> = () => Promise.reject(new Error('no test expects a lab log'));
+  let editIn: (place: SourcePlace) => void = () => undefined;
   let makeKernel: NonNullable<AppContext['newKernel']> = () =>
     Promise.reject(new Error('no test expects a new kernel'));
   const ink = render(<App context={context} theme={theme} />, {
@@ -150,6 +154,7 @@ export function openTerminal({
       ).join('\n');
     },
     styles: () => styleRows(terminal),
+    onEdit: (edit) => void (editIn = edit),
     onNewKernel: (make) => void (makeKernel = make),
     onLabLog: (make) => void (makeLabLog = make),
     press: async (keys) => {
