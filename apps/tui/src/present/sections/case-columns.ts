@@ -34,6 +34,12 @@ const REPORT_CELLS = 100;
  * the name.
  */
 const NAME_DROP = 0.3;
+/**
+ * Drop rank of an axis that few cases give, such as Hkv of some probes: after the name, and before the error's share of
+ * the limit. It grows with the share of the cases that do not give the axis.
+ */
+const RARE_AXIS_DROP = 0.25;
+const RARE_AXIS_DROP_RANGE = 0.04;
 
 /** The first columns of a table of `items`. */
 export function caseColumns<Item>(items: readonly Item[], { shape, remark, width }: CaseOf<Item>): Column<Item>[] {
@@ -48,15 +54,25 @@ export function caseColumns<Item>(items: readonly Item[], { shape, remark, width
   const values = axes.map((axis): Column<Item> => ({
     title: axis,
     align: 'right',
-    cell: (item) => valueText(shape(item), axis) || (axis === 'causal' ? '0' : piece('-', 'dim')),
+    ...(axis !== CAUSAL && dropOf(shapes, axis)),
+    cell: (item) => valueText(shape(item), axis) || (axis === CAUSAL ? '0' : piece('-', 'dim')),
   }));
   // A column of its own, which is never dropped, because a probe's error without its name would look like a case's.
   const remarks: Column<Item> = { title: '', cell: (item) => piece(remark?.(item) ?? '', 'dim') };
   return [
-    ...(items.some((item) => remark?.(item)) ? [remarks] : []),
     ...(items.some((item) => name(item) !== '') ? [named] : []),
     ...values,
+    ...(items.some((item) => remark?.(item)) ? [remarks] : []),
   ];
+}
+
+/** The attribute that is 0 where it is absent. */
+const CAUSAL = 'causal';
+
+/** The details below a table name every axis of the selected case, so only an axis of all cases is always shown. */
+function dropOf(shapes: readonly (Shape | undefined)[], axis: string): { drop?: number } {
+  const absent = shapes.filter((shape) => valueText(shape, axis) === '').length;
+  return absent === 0 ? {} : { drop: RARE_AXIS_DROP + RARE_AXIS_DROP_RANGE * (absent / shapes.length) };
 }
 
 /**

@@ -4,8 +4,10 @@ import { CaseResultSchema, Verdict, VerifyResultSchema, type CaseResult } from '
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { PLAIN } from '../../testing/result-fixtures.ts';
+import { table } from '../cells/table.ts';
 import { plainLines } from '../plain/plain-painter.ts';
-import { caseFacts, limitText, verifyBlocks } from './cases.ts';
+import { caseColumns } from './case-columns.ts';
+import { caseFacts, caseRemark, errorColumns, limitText, verdictPiece, verifyBlocks } from './cases.ts';
 
 const inputs = [{ distribution: 'normal', verdict: Verdict.FAIL }];
 const rounding = { ratio: 42.5, limit: 2 };
@@ -88,4 +90,22 @@ test('of many inputs, the few that the kernel is right on are named', () => {
     'all 6 inputs',
     'offset, max_last',
   ]);
+});
+
+test.each([74, 78])('in %i cells, axes that only probes give are left out before the share of the limit', (width) => {
+  const results = ['1x4x128x64', '2x8x512x64c', '1x4x128x64,Hkv=2', '1x4x128x64,Skv=96,causal=2'].map((shape, index) =>
+    create(CaseResultSchema, {
+      ...{ shape: parseShape(shape), verdict: Verdict.FAIL, elements: 100n, maxAbsError: 0.105, worstOfLimit: 9.7 },
+      inputs: index < 2 ? [] : [{ distribution: 'ones', verdict: Verdict.FAIL }],
+      mismatches: 12_345n,
+    }),
+  );
+  const columns = [
+    ...caseColumns(results, { shape: ({ shape }) => shape, remark: caseRemark, width }),
+    { title: 'verdict', cell: verdictPiece, cutLast: true },
+    ...errorColumns(results),
+  ];
+  const { titles } = table(columns, results, width);
+  expect(titles).toEqual(expect.arrayContaining(['B', 'H', 'S', 'causal', 'largest error', 'of limit', 'mismatch']));
+  expect(titles.includes('Hkv')).toBe(width >= 78);
 });
