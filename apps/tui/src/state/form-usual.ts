@@ -2,7 +2,7 @@
 import type { GatePlan, Host, Tolerance } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { usualArch, usualDevice, type ListedKernel } from './listed-kernel.ts';
-import { actionOf, valueOf, type Action, type FormField, type Usual } from './form-field.ts';
+import { actionOf, AS_USUAL, valueOf, type Action, type FormField, type Usual } from './form-field.ts';
 
 interface UsualContext {
   readonly plans?: readonly GatePlan[];
@@ -28,7 +28,12 @@ export function usualValues(
     Object.fromEntries(plans.map((plan) => [plan.name, of(plan)]));
   return {
     config: 'none',
-    shape: byPlan(({ cases, shapes }) => (shapes === 'none' ? cases : `verify ${cases}, time ${shapes}`)),
+    shape: {
+      ...Object.fromEntries(
+        plans.map(({ name, cases, shapes }) => [name, shapes === 'none' ? cases : `verify ${cases}, time ${shapes}`]),
+      ),
+      ...(device && { [BENCH]: device.simulated ? 'emulated' : 'canonical' }),
+    },
     cases: byPlan(({ cases }) => cases),
     seeds: '5',
     tolerance: tolerances?.[0]?.profile ?? '',
@@ -43,7 +48,10 @@ export function usualValues(
   };
 }
 
-/** The sets of shapes that commands other than run take by default; undefined if that depends on the device. */
+/** Where the usual values of `shape` have bench's, which depend on the device. No plan's name has a space. */
+const BENCH = 'fa-tui bench';
+
+/** The sets of shapes that commands other than run take by default, whatever the device. */
 const USUAL_SHAPES: Partial<Record<Action, string>> = { verify: 'parity', tune: 'canonical', profile: 'canonical' };
 
 /** The value behind a field's first choice, which is its default; undefined if only the runner knows it. */
@@ -51,6 +59,9 @@ export function usualOf(form: RunFields, { id, usual }: FormField): string | und
   const { fields } = form;
   const action = actionOf(form);
   // Only an experiment has a plan.
+  if (id === 'shape' && action === 'bench')
+    // Another device may be one of the other kind.
+    return typeof usual === 'object' && isUsualDevice(fields) ? entryOf(usual, BENCH) : undefined;
   if (id === 'shape' && action !== 'run') return USUAL_SHAPES[action];
   const plan = fields.find(({ id }) => id === 'plan');
   const text = typeof usual === 'string' ? usual : usual && entryOf(usual, plan === undefined ? '' : valueOf(plan));
@@ -59,4 +70,15 @@ export function usualOf(form: RunFields, { id, usual }: FormField): string | und
 
 interface RunFields {
   readonly fields: readonly FormField[];
+}
+
+const isUsualDevice = (fields: readonly FormField[]): boolean => {
+  const device = fields.find(({ id }) => id === 'device');
+  return device === undefined || valueOf(device) === AS_USUAL;
+};
+
+/** The choices of a field that differ: what AS_USUAL stands for is not offered a second time. */
+export function choicesOf(form: RunFields, field: FormField): readonly string[] {
+  const usual = field.choices[0] === AS_USUAL ? usualOf(form, field) : undefined;
+  return field.choices.filter((choice, index) => choice !== usual || index === field.chosen);
 }

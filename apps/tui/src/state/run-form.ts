@@ -1,6 +1,7 @@
 /** The choices before a run, from the kernel's manifest and the runner's cases. Pure data, changed by keys. */
 import { fieldsOf, type FormContext } from './form-choices.ts';
 import { isPath, matchingChoices, type Action, type FormField } from './form-field.ts';
+import { choicesOf } from './form-usual.ts';
 import { editedLine } from './input-line.ts';
 import type { ListedKernel } from './listed-kernel.ts';
 import { entryOf } from '@flashcore/shared/text';
@@ -29,14 +30,14 @@ export const formOf = (kernel: ListedKernel, context: FormContext): RunForm => (
 export function withKeys(form: RunForm, { by = 0, change = 0 }: { by?: number; change?: number }): RunForm {
   const selected = Math.max(0, Math.min(form.fields.length - 1, form.selected + by));
   const fields = form.fields.map((field, index) =>
-    index === selected && change !== 0 ? withChange(field, change) : field,
+    index === selected && change !== 0 ? withChange(form, field, change) : field,
   );
   return { ...form, selected, fields };
 }
 
 /** Moves to the next choice. If a kernel name was typed, moves to the next kernel that matches. */
-function withChange(field: FormField, change: number): FormField {
-  const among = field.id === 'kernel' ? matchingChoices(field) : field.choices;
+function withChange(form: RunForm, field: FormField, change: number): FormField {
+  const among = field.id === 'kernel' ? matchingChoices(field) : choicesOf(form, field);
   const place = among.indexOf(field.choices[field.chosen] ?? '');
   const next = among[(place + change + among.length) % Math.max(1, among.length)];
   return {

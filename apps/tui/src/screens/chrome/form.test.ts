@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { CaseSetSchema, KernelSchema, ShapeSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { rowText } from '../../present/cells/row.ts';
+import type { FormField } from '../../state/form-field.ts';
 import { formOf, type RunForm } from '../../state/run-form.ts';
 import { formPane } from './form.ts';
 
@@ -15,6 +16,11 @@ const typed = (form: RunForm, texts: Readonly<Record<string, string>>): RunForm 
   ...form,
   fields: form.fields.map((field) => (field.id in texts ? { ...field, typed: texts[field.id]! } : field)),
 });
+
+const chosen = (field: FormField, choice: string): FormField => {
+  const place = field.choices.indexOf(choice);
+  return place < 0 ? field : { ...field, chosen: place };
+};
 
 function shown(form: RunForm, selected: string, height = 40): { remark: string | undefined; rows: string[] } {
   const at = { ...form, selected: form.fields.findIndex(({ id }) => id === selected) };
@@ -64,3 +70,26 @@ test('a name that no case of the problem has is refused with the nearest one, or
   // Without the runner's cases, only the runner knows their names.
   expect(shown(typed(FORM, { shape: 'foo' }), 'shape').rows.join(' ')).toContain('In a shell: fa-tui run');
 });
+
+test('fields that a command does not take share one row, and every other field has its own', () => {
+  const bench = { ...FORM, fields: FORM.fields.map((field) => chosen(field, field.id === 'phases' ? 'bench' : '')) };
+  const { rows } = shown(bench, 'phases');
+  const rule = rows.findIndex((row) => row.startsWith('─'));
+  expect(rows.slice(0, rule).map((row) => row.slice(2, 18).trim())).toEqual([
+    ...['kernel', 'phases', 'STAGES', 'shapes', 'seconds', 'samples', 'arch', 'max registers', 'fast math', 'champion'],
+    'not used by benc',
+  ]);
+  expect(rows[rule - 1]).toBe('  not used by bench: seeds, sanitizer, metric set');
+});
+
+test.each([14, 18, 40])(
+  'in %i rows the form keeps its height and its fields their rows while the cursor moves',
+  (height) => {
+    const looks = FORM.fields.map(({ id }) => {
+      const { rows } = shown(FORM, id, height);
+      return [rows.length, rows.findIndex((row) => /^(?:─| ↓)/.test(row))].join(' ');
+    });
+    expect(new Set(looks).size).toBe(1);
+    expect(looks[0]).toBe({ 14: '14 10', 18: '17 13', 40: '17 13' }[height]);
+  },
+);
