@@ -186,6 +186,18 @@ test('two clients on one job: when one leaves, the job continues for the other, 
   for (const terminal of [again, second]) await terminal.waitFor(/cancelled/);
 });
 
+test('jobs that ended after kill -9 of fa-tui are announced and marked by the next one', async () => {
+  const killed = openInShell();
+  await killed.waitFor(/● embedded[^]*q detach/);
+  signal('SIGKILL')(killed);
+  await killed.exit;
+  expect(home.faTui(['build', 'fa_v1_baseline']).exitCode).toBe(0);
+  const terminal = open();
+  await terminal.waitFor(/Since \d\d:\d\d: 1 passed\. 6 marks them with •/);
+  terminal.type('q');
+  expect(await terminal.exit).toBe(0);
+});
+
 test('kill -9 of the runner in mid-stream is reported, the runner comes back, and no event is lost or repeated', async () => {
   startLongJob();
   // A client without saved state shows the running job; otherwise it would show the job shown last.

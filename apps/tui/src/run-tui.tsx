@@ -49,6 +49,9 @@ interface RunTuiOptions {
 // set so high that it never applies.
 const INK_MAX_FPS = 1_000;
 
+/** How often the time of the last visit is saved, because a program that is killed cannot save it on leaving. */
+const TOUCH_EVERY_MS = 5_000;
+
 /** Draws on the terminal until the user leaves. Jobs continue. Errors: those of `open`. */
 export async function runTui({
   folders,
@@ -135,16 +138,22 @@ export async function runTui({
   });
   let { address } = expected;
   let unsaved: string | undefined;
+  const stillHere = (): void => {
+    unsaved = problemOf(() => viewFile?.touch(address, savedViewOf(store.state)));
+  };
   leave = () => {
     if (address !== '') unsaved = problemOf(() => viewFile?.write(address, savedViewOf(store.state)));
     screen.unmount();
   };
+  let touching: NodeJS.Timeout | undefined;
   const begin = async (): Promise<void> => {
     const runner = await opened;
     const known = runner.address === address ? left : viewFile?.read(runner.address);
     if (known !== left && known?.view !== undefined) store.dispatch({ type: 'restore', view: known.view });
     ({ address } = runner);
     store.dispatch({ type: 'runner', runner: runner.runner });
+    touching = setInterval(stillHere, TOUCH_EVERY_MS);
+    stillHere();
     await session.begin({ start, watchJob, watchFolder, lastJob: known?.view?.job });
   };
   firstFrame.resolve();
@@ -161,6 +170,7 @@ export async function runTui({
     leaving.abort();
     session.end();
     await Promise.allSettled([begun]);
+    clearInterval(touching);
     await background?.settled();
     guard.release();
     const goOn = openOwnJobs(store.state);

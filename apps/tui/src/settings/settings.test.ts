@@ -208,6 +208,15 @@ describe('the saved view', () => {
     expect(savedViewOf({ ...withSavedView(state, file.read('a:1').view!), attached: 'jobs/1' })).toEqual(view);
   });
 
+  test('a program that is still open keeps the time of the visit current, and the view that another one saved', () => {
+    const file = new ViewFile(environment());
+    file.touch('a:1', { ...view, leftAt: 1 });
+    expect(file.read('a:1').view).toEqual({ ...view, leftAt: 1 });
+    file.write('a:1', { ...view, view: 'host', leftAt: 2 });
+    file.touch('a:1', { ...view, leftAt: 3 });
+    expect(file.read('a:1').view).toEqual({ ...view, view: 'host', leftAt: 3 });
+  });
+
   test.each(['{"version":1,"runners":{"a:1":{"view":"nowhere"}}}', '{"version":1', ''])(
     'a file with content %s is reported and set aside',
     (text) => {

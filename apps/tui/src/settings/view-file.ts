@@ -40,7 +40,20 @@ export class ViewFile {
   }
 
   write(runner: string, view: SavedView): void {
+    this.#write(runner, () => view);
+  }
+
+  /**
+   * Notes that the user was here by the time in `view`, in case the program is killed. Keeps the view that another
+   * program saved on leaving.
+   */
+  touch(runner: string, view: SavedView): void {
+    this.#write(runner, (saved = view) => ({ ...saved, leftAt: view.leftAt }));
+  }
+
+  #write(runner: string, change: (saved: SavedView | undefined) => SavedView): void {
     this.#state.write(({ runners }) => {
+      const view = change(entryOf(runners, runner));
       const others = Object.entries(runners)
         .filter(([name]) => name !== runner)
         .slice(0, MOST_RUNNERS - 1);
