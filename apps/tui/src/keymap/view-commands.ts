@@ -206,7 +206,7 @@ export const LATENCY_COMMANDS = [
     keys: ['enter'],
     group: 'views',
     help: 'In 3: form to run the selected variant of a search',
-    hint: 'form',
+    hint: 'form of variant',
     when: (state) => selectedVariant(state) !== undefined,
   },
   {

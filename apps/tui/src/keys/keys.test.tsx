@@ -1088,6 +1088,15 @@ test('leaving an editor without a change is not reported as an edit', async () =
   expect(terminal.store.state.notice?.text).toMatch(/fa_v2_wmma\.cu was not changed/);
 });
 
+test('view 3 of a search names the key for the form of a variant on a narrow screen, too', async () => {
+  await enterSearch();
+  await terminal.resize(80, 24);
+  const { kernelId = '' } = attachedJob(terminal.store.state) ?? {};
+  terminal.store.dispatch({ type: 'kernels', kernels: [create(KernelSchema, { kernelId })] });
+  await terminal.press('3');
+  expect((await terminal.screen()).split('\n').at(-1)).toContain('enter form of variant');
+});
+
 test('the message about an edit goes once a job of that kernel starts, or another folder is watched', async () => {
   const folder = kernelWith('id: mine\n');
   const mine = { ...create(KernelSchema, { kernelId: 'mine' }), folder };

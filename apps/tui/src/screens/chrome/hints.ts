@@ -80,6 +80,7 @@ const RANKS: Record<string, number> = {
   'hottest-line': 1,
   instructions: 1,
   'run-kernel': 1,
+  'run-variant': 1,
   'show-job': 1,
   'into-map': 1,
   'leave-map': 1,

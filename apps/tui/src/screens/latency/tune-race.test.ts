@@ -12,7 +12,7 @@ import { expect, test } from 'vitest';
 import { jobViewOf, type JobView } from '../../state/job-view.ts';
 import { raceOf, withTunedVariant } from '../../state/tuned-variants.ts';
 import { rowText } from '../../present/cells/row.ts';
-import { racePane, raceText } from './tune-race.ts';
+import { racePane, raceTexts } from './tune-race.ts';
 
 const job: JobView = {
   ...jobViewOf({
@@ -101,7 +101,10 @@ test('a search that timed nothing says so, and has no columns for times', () => 
   expect(pane.title).toBe('3 Latency  search over 1 variant, 0 dropped  not timed');
   expect(rowText(pane.body[0]!).trim()).toBe('#  variant  regs   SMEM  CTAs/SM  correct  dropped');
   const race = raceOf({ ...job, tuned: rows, result })!;
-  expect(raceText(race)).toBe('search over 1 variant, 0 dropped  not timed  fewest registers: TILE=32, 64');
+  expect(raceTexts(race)).toEqual({
+    leader: 'fewest registers: TILE=32, 64',
+    size: 'search over 1 variant, 0 dropped  not timed',
+  });
 });
 
 test('the reason of a dropped variant does not begin with its name, which is in the same row', () => {

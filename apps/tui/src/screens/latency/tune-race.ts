@@ -37,16 +37,16 @@ const MIN_TABLE = 4;
 /** Room for two parameters, so that rows can be told apart. The reason for a drop is also below the table. */
 const LABEL_CELLS = 28;
 
-/** One line with the size of the race and its leader. */
-export function raceText(race: TuneRace): string {
+/** The leader of the race, and its size. Where there is little room, the leader comes first, because 3 has the size. */
+export function raceTexts(race: TuneRace): { readonly leader: string; readonly size: string } {
   const [leader] = race.rows.filter(({ verified }) => verified === Verdict.PASS);
-  return `${standing(race)}${leader === undefined ? '' : leaderText(leader, race)}`;
+  return { leader: leader === undefined ? '' : leaderText(leader, race), size: standing(race) };
 }
 
 /** Resources rank variants that were not timed, which does not make the first one the fastest. */
 function leaderText({ label, p50Us, registers }: TunedVariant, { result }: TuneRace): string {
-  if (p50Us !== undefined) return `  ${label} leads, ${formatMicroseconds(p50Us)}`;
-  return result === undefined ? '' : `  fewest registers: ${label}, ${registers}`;
+  if (p50Us !== undefined) return `${label} leads, ${formatMicroseconds(p50Us)}`;
+  return result === undefined ? '' : `fewest registers: ${label}, ${registers}`;
 }
 
 /** Text such as "search over 12 variants, 3 dropped". */

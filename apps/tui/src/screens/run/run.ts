@@ -46,7 +46,7 @@ import { failedProbes, parityTally, worstCase } from '../dashboard/correct-live.
 import { countText, editHint, findingBody } from '../dashboard/finding-pane.ts';
 import { tallyRuns } from '../dashboard/gates-rail.ts';
 import { halfWidthText, liveBenchmark, samplesText } from '../dashboard/latency-live.ts';
-import { raceText } from '../latency/tune-race.ts';
+import { raceTexts } from '../latency/tune-race.ts';
 import { noAnswer, nothingText } from '../pane/nothing.ts';
 import type { PaneContent, Size, View } from '../pane/view.ts';
 import { logRemark, logRows } from './log.ts';
@@ -266,7 +266,11 @@ function otherVariantLine(state: AppState, job: JobView, width: number): Row[] {
 
 function latencyLine(state: AppState, width: number): Row {
   const race = raceOfAttached(state);
-  if (race) return line('latency', [run(raceText(race), 'accent'), run('  3 the search', 'key')], width);
+  if (race) {
+    const { leader, size } = raceTexts(race);
+    const first = leader === '' ? [] : [run(`${leader}  `, 'accent')];
+    return line('latency', [...first, run('3', 'key'), run(` the ${size}`)], width);
+  }
   const shown = liveBenchmark(shownVariant(state));
   const latency = shown?.latency;
   if (shown === undefined || latency === undefined || latency.samples === 0)
