@@ -312,7 +312,7 @@ function worstText(
 ): string {
   if (!worst) return '';
   const isLargest = Math.abs(worst.got - worst.want) > 0.99 * maxAbsError;
-  return isLargest ? ` ${place(worst)}` : `; farthest beyond its own limit is the one ${place(worst)}`;
+  return isLargest ? ` ${place(worst)}` : `; the element ${place(worst)} is farthest beyond its limit`;
 }
 
 /** The position and values of an element, such as "at LSE[0, 3, 17] (got 0.5, want 0.25)". */

@@ -45,7 +45,7 @@ test('the text names what all failing shapes have in common and no passing shape
     'the only shape with causal=1 fails, the 2 others pass',
     'both shapes with S not a multiple of 128 fail, the 2 others pass',
     'both shapes with Hkv other than H fail, the 2 others pass',
-    'both shapes with softcap other than 0 fail, the 2 others pass',
+    'both shapes with softcap=20 or 30 fail, the 2 others pass',
     'both shapes with S of 1024 or more fail, the 3 others pass',
     'both shapes with D=128 fail, the 3 others pass',
   ]);

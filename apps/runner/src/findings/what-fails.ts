@@ -139,6 +139,9 @@ const TILES = [256, 128, 64, 32, 16, 8, 4, 2];
 
 const MASKS = ['causal', 'window'];
 
+/** So many values of an attribute are named one by one. */
+const FEW_VALUES = 3;
+
 /** All that may tell failing shapes from passing ones, the most telling first. */
 function traitsOf(
   { axes, attributes }: Problem,
@@ -153,7 +156,8 @@ function traitsOf(
   });
   const set = given.map(({ name, default: fallback }) => {
     const seen = new Set(failed.map((values) => of(values, name)).filter((value) => value !== fallback));
-    const text = seen.size === 1 ? `${name}=${[...seen].join()}` : `${name} other than ${fallback}`;
+    const values = [...seen].toSorted((a, b) => a - b).join(' or ');
+    const text = seen.size > 0 && seen.size <= FEW_VALUES ? `${name}=${values}` : `${name} other than ${fallback}`;
     const lookAt = MASKS.includes(name) ? 'the mask' : `what the kernel does with ${name}`;
     return trait(name, text, (values) => of(values, name) !== fallback, { isAttribute: true, lookAt });
   });
