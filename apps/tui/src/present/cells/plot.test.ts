@@ -194,6 +194,15 @@ test('columns without any value are dropped before others of a lower rank', () =
   expect(table(columns, [{ name: '2x8x512x64' }], 22).titles).toEqual(['case', 'p90']);
 });
 
+test('a column without any value is dropped before a name is shortened', () => {
+  const columns = [
+    { title: 'kernel', cell: ({ name }: { name: string }) => name, shrinkTo: 6 },
+    { title: 'regs', drop: 1, cell: ({ regs }: { regs: string }) => regs },
+  ];
+  const titles = (regs: string): string[] => table(columns, [{ name: 'a kernel', regs }], 12).titles;
+  expect([titles('-'), titles('64')]).toEqual([['kernel'], ['kernel', 'regs']]);
+});
+
 test('the column that readers need most is cut last, wherever it is', () => {
   const columns = [
     { title: 'case', cell: () => '4x16x2048x64c' },

@@ -50,8 +50,15 @@ interface Laid<Item> {
   readonly width: number;
 }
 
-// Shrinking comes before dropping because a shortened label says more than a missing column.
+// Shrinking comes before dropping because a shortened label says more than a missing column, unless that column has no
+// value anyway.
 function fitColumns<Item>(columns: readonly Laid<Item>[], width: number): Laid<Item>[] {
+  const empty = totalWidth(columns) > width ? columns.find((laid) => dropRank(laid) > EMPTY_FIRST) : undefined;
+  if (empty !== undefined)
+    return fitColumns(
+      columns.filter((laid) => laid !== empty),
+      width,
+    );
   const shrunk = shrink(columns, width);
   if (totalWidth(shrunk) <= width) return shrunk;
   const victim = columns.reduce<Laid<Item> | undefined>(
