@@ -64,7 +64,8 @@ const SIZES = [60, 61, 70, 79, 80, 99, 100, 120, 137, 159, 160, 200, 260].flatMa
 );
 
 test('on a wide screen the chosen view has more room than on a screen of 120x40', () => {
-  const screen = { zoomed: false, inRail: false, hasFinding: false, hasNoSamples: false, hasListing: false };
+  const has = { hasFinding: false, hasNoSamples: false, hasListing: false, hasGates: true };
+  const screen = { zoomed: false, inRail: false, jobCount: 9, ...has };
   const roomOf = (view: ViewId, columns: number, rows: number, hasLatency: boolean): readonly [number, number] => {
     const { width, height } = focusedPane({ ...screen, view, columns, rows, hasLatency });
     return [width, height];
@@ -78,9 +79,9 @@ test('on a wide screen the chosen view has more room than on a screen of 120x40'
 });
 
 test('a job that takes no samples leaves the rows of the latency pane to the log', () => {
-  const screen = { columns: 120, rows: 40, view: 'run', zoomed: false, inRail: false } as const;
+  const screen = { columns: 120, rows: 40, view: 'run', zoomed: false, inRail: false, jobCount: 9 } as const;
   const panes = (hasNoSamples: boolean) =>
-    layoutOf({ ...screen, hasFinding: false, hasLatency: false, hasListing: false, hasNoSamples })
+    layoutOf({ ...screen, hasFinding: false, hasLatency: false, hasListing: false, hasGates: true, hasNoSamples })
       .flat(2)
       .map(({ id, height }) => [id, height]);
   const rows = (hasNoSamples: boolean): Record<string, number> => Object.fromEntries(panes(hasNoSamples)) as never;
@@ -90,6 +91,24 @@ test('a job that takes no samples leaves the rows of the latency pane to the log
 
 const without = (all: Record<string, number>, key: string): Record<string, number> =>
   Object.fromEntries(Object.entries(all).filter(([name]) => name !== key));
+
+test('a job without gates leaves the rows of their pane to the list of jobs, as many as it needs', () => {
+  const has = { hasFinding: false, hasLatency: false, hasListing: false, hasNoSamples: true };
+  const screen = { columns: 120, rows: 40, view: 'run', zoomed: false, inRail: false, ...has } as const;
+  const rail = (hasGates: boolean, jobCount: number): (number | undefined)[] =>
+    ['jobs-rail', 'gates-rail', 'build-rail'].map(
+      (id) =>
+        layoutOf({ ...screen, hasGates, jobCount })
+          .flat(2)
+          .find((pane) => pane.id === id)?.height,
+    );
+  expect([rail(true, 11), rail(false, 3), rail(false, 11), rail(false, 99)]).toEqual([
+    [7, 25, 4],
+    [7, 25, 4],
+    [13, 19, 4],
+    [27, 5, 4],
+  ]);
+});
 
 test('panes exactly fill the screen at every size and for every view', () => {
   for (const [columns, rows] of SIZES) {
@@ -104,6 +123,8 @@ test('panes exactly fill the screen at every size and for every view', () => {
         hasLatency: columns % 2 === 0,
         hasNoSamples: columns % 3 === 0,
         hasListing: view === 'profile' && rows % 3 === 0,
+        hasGates: rows % 2 === 1,
+        jobCount: columns,
       });
       const heightOf = (column: PaneColumn): number => column.reduce((sum, { height }) => sum + height, 0);
       expect(bands.reduce((sum, band) => sum + heightOf(band[0] ?? []), 0)).toBe(rows - 4);

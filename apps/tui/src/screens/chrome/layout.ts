@@ -31,6 +31,10 @@ export type LaidOut = Pick<UiState, 'columns' | 'rows' | 'view' | 'zoomed' | 'in
   readonly hasLatency: boolean;
   /** True if the job never takes samples, so that its latency needs no pane in view 1. */
   readonly hasNoSamples: boolean;
+  /** True if the shown job has gates, which then need most of the rail. */
+  readonly hasGates: boolean;
+  /** Number of jobs that the rail lists. */
+  readonly jobCount: number;
   /** True if view 4 shows source and instructions, which need the room of all other views. */
   readonly hasListing: boolean;
 };
@@ -51,9 +55,16 @@ export function layoutOf(screen: LaidOut): PaneBand[] {
 const RAIL_CELLS = 40;
 const BUILD_ROWS = 4;
 
-function rail(width: number, height: number): PaneColumn {
+/** Rows of the pane that says why there are no gates. */
+const NO_GATES_ROWS = 5;
+const BORDER_ROWS = 2;
+
+function rail(width: number, height: number, { hasGates, jobCount }: LaidOut): PaneColumn {
   // The height of the jobs pane leaves room for the gates of the canonical set.
-  const jobs = Math.max(6, Math.floor(height * 0.2));
+  const least = Math.max(6, Math.floor(height * 0.2));
+  const jobs = hasGates
+    ? least
+    : Math.max(least, Math.min(jobCount + BORDER_ROWS, height - BUILD_ROWS - NO_GATES_ROWS));
   return stack(width, [
     ['jobs-rail', jobs],
     ['gates-rail', height - jobs - BUILD_ROWS],
@@ -67,7 +78,7 @@ function withRail(screen: LaidOut, height: number): PaneBand {
   const width = columns - railCells;
   const main: readonly (readonly [PaneId, number])[] =
     view === 'run' ? runPanes(screen, height) : withLog(view, height);
-  return [rail(railCells, height), stack(width, main)];
+  return [rail(railCells, height, screen), stack(width, main)];
 }
 
 /** The panes for correctness, and for latency or the finding. The log gets the remaining rows. */
@@ -96,20 +107,24 @@ function withLog(view: ViewId, height: number): readonly (readonly [PaneId, numb
 }
 
 /** Three columns above a full-width log, because log lines are long and wrapped lines are hard to read. */
-function wide({ columns, view, hasFinding, hasLatency, hasListing }: LaidOut, height: number): PaneBand[] {
+function wide(screen: LaidOut, height: number): PaneBand[] {
+  const { columns, view, hasFinding, hasLatency, hasListing } = screen;
   const log = Math.max(10, Math.floor(height * 0.25));
   const above = height - log;
   const belowAll: PaneBand = [[{ id: 'log', width: columns, height: log }]];
   if (hasListing)
-    return [[rail(RAIL_CELLS, above), [{ id: 'profile', width: columns - RAIL_CELLS, height: above }]], belowAll];
+    return [
+      [rail(RAIL_CELLS, above, screen), [{ id: 'profile', width: columns - RAIL_CELLS, height: above }]],
+      belowAll,
+    ];
   const right = Math.floor(columns * 0.36);
   const left = columns - RAIL_CELLS - right;
   if (view !== 'run')
-    return [[rail(RAIL_CELLS, above), ...aroundFocused({ view, hasLatency, left, right, above })], belowAll];
+    return [[rail(RAIL_CELLS, above, screen), ...aroundFocused({ view, hasLatency, left, right, above })], belowAll];
   const part = (share: number): number => Math.floor(above * share);
   return [
     [
-      rail(RAIL_CELLS, above),
+      rail(RAIL_CELLS, above, screen),
       stack(left, [
         [hasFinding ? 'finding' : 'latency', part(0.48)],
         ['correct', above - part(0.48)],

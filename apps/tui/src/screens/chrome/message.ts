@@ -14,7 +14,7 @@ import { shownFinding, openListing } from '../../state/source-place.ts';
 import type { LaidOut } from './layout.ts';
 import { saveDifference } from '../../state/save-difference.ts';
 import { counted, formatAge, formatTimeOfDay } from '../../present/numbers.ts';
-import { attachedJob, idleFallback, itemCount, variantsOf } from '../../state/selectors.ts';
+import { attachedJob, idleFallback, itemCount, railJobsOf, shownVariant, variantsOf } from '../../state/selectors.ts';
 
 const TONES: Record<Notice['tone'], Role> = { info: 'accent', warn: 'warn', bad: 'bad' };
 
@@ -149,5 +149,7 @@ export const screenOf = (state: AppState): UiState & LaidOut => ({
   hasLatency: state.ui.comparing || (itemCount(state, 'latency') ?? 0) > 0,
   hasNoSamples: NO_SAMPLES.includes(attachedJob(state)?.kind ?? JobKind.UNSPECIFIED),
   hasListing: openListing(state) !== undefined,
+  hasGates: (shownVariant(state)?.gates.length ?? 0) > 0,
+  jobCount: railJobsOf(state).length,
   rows: state.ui.rows + 1 - messageRows(state, state.ui.columns).length,
 });
