@@ -181,13 +181,17 @@ struct Line {
 struct Stripe {
   int sequence, kv_head, first_row, rows;
 
-  __device__ __forceinline__ size_t row_of_Q(const Cache& cache, int row) const {
-    const int r = first_row + row;
-    return (size_t(sequence) * cache.queries + r / cache.group) * cache.heads + kv_head * cache.group + r % cache.group;
+  // With one query per sequence, no row waits for a division.
+  __device__ __forceinline__ int query_of(const Cache& cache, int row) const {
+    return cache.queries == 1 ? 0 : (first_row + row) / cache.group;
   }
 
   __device__ __forceinline__ int head_of_Q(const Cache& cache, int row) const {
-    return kv_head * cache.group + (first_row + row) % cache.group;
+    return kv_head * cache.group + first_row + row - query_of(cache, row) * cache.group;
+  }
+
+  __device__ __forceinline__ size_t row_of_Q(const Cache& cache, int row) const {
+    return (size_t(sequence) * cache.queries + query_of(cache, row)) * cache.heads + head_of_Q(cache, row);
   }
 
   // Stores four columns of O, and LSE. A row without a visible key or a sink has the sum 0 and an LSE of -infinity.
@@ -198,8 +202,8 @@ struct Stripe {
     reinterpret_cast<uint2*>(cache.O + row_of_Q(cache, row) * T::HEAD_DIM)[quad] =
         make_uint2(pack_elements(O.x * norm, O.y * norm), pack_elements(O.z * norm, O.w * norm));
     if (quad == 0)
-      cache.LSE[(size_t(sequence) * cache.heads + head_of_Q(cache, row)) * cache.queries +
-                (first_row + row) / cache.group] = row_sum > 0.0f ? (row_max + log2f(row_sum)) * LN_2 : -INFINITY;
+      cache.LSE[(size_t(sequence) * cache.heads + head_of_Q(cache, row)) * cache.queries + query_of(cache, row)] =
+          row_sum > 0.0f ? (row_max + log2f(row_sum)) * LN_2 : -INFINITY;
   }
 };
 
