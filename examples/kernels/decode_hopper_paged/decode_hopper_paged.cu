@@ -1,12 +1,11 @@
 // decode_hopper_paged: decode_hopper over a paged cache (problems/attention_decode_paged). Limits: fp16 or bf16, HEAD_DIM 64, 128 or 256, any lengths, sm_90a only.
 #include "mechanisms/cluster_decode.cuh"
+#include "mechanisms/direct_decode.cuh"
 #include "mechanisms/divided_sequences.cuh"
 
-// Defines an entry; asserts that its tiling has the threads and bytes of the launch in kernel.yaml.
-#define DECODE_ENTRY(NAME, CUT, CTAS_AN_SM, LAUNCHED_THREADS, LAUNCHED_BYTES, DECODE)                                 \
-  static_assert(register_rows::Tiling<CUT>::THREADS == (LAUNCHED_THREADS) &&                                          \
-                register_rows::Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));                                          \
-  extern "C" __global__ void __launch_bounds__(LAUNCHED_THREADS, CTAS_AN_SM)                                          \
+// Defines an entry with at most THREADS threads.
+#define ENTRY(NAME, THREADS, CTAS_AN_SM, DECODE)                                                                      \
+  extern "C" __global__ void __launch_bounds__(THREADS, CTAS_AN_SM)                                                   \
       NAME(const Element* Q, const Element* K, const Element* V, Element* O, float* LSE, const int* lengths,          \
            const int* table, const float* sinks, float* parts, int* ended, int sequences, int queries, int heads,     \
            int group, int page, int most_pages, int window, int stripes, float scale, float softcap, int ctas_log2) { \
@@ -17,6 +16,11 @@
       DECODE;                                                                                                         \
     }                                                                                                                 \
   }
+// The same for a tiling; asserts that it has the threads and bytes of the launch in kernel.yaml.
+#define DECODE_ENTRY(NAME, CUT, CTAS_AN_SM, LAUNCHED_THREADS, LAUNCHED_BYTES, DECODE) \
+  static_assert(register_rows::Tiling<CUT>::THREADS == (LAUNCHED_THREADS) &&          \
+                register_rows::Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));          \
+  ENTRY(NAME, LAUNCHED_THREADS, CTAS_AN_SM, DECODE)
 #define STREAM_ENTRY(NAME, CUT, CTAS_AN_SM, THREADS, BYTES) \
   DECODE_ENTRY(NAME, CUT, CTAS_AN_SM, THREADS, BYTES, stream_decode::decode<register_rows::Tiling<CUT>>(cache))
 #define DIVIDED_ENTRY(NAME, CUT, CTAS_AN_SM, THREADS, BYTES) \
@@ -46,23 +50,19 @@ using Divided = stream_decode::Cut<D, ROWS, GROUPS, KEYS, true, STAGES>;
 template <int D, int ROWS, int GROUPS, int KEYS, int STAGES>
 using Clustered = stream_decode::Cut<D, ROWS, GROUPS, KEYS, true, STAGES, true>;
 
-// Caches of at most one tile per warp.
-using D64Short = Divided<64, 16, 4, D64_TILE_KEYS, 1>;
-using D128Short = Divided<128, 16, 4, TILE_KEYS, 1>;
-using D256Short = Divided<256, 16, 4, TILE_KEYS, 1>;
-STREAM_ENTRY(decode_hopper_paged_d64_short, D64Short, 4, 128, D64_SHORT_BYTES)
-STREAM_ENTRY(decode_hopper_paged_d128_short, D128Short, 3, 128, D128_SHORT_BYTES)
-STREAM_ENTRY(decode_hopper_paged_d256_short, D256Short, 2, 128, D256_SHORT_BYTES)
+// Few keys: 16 or 32 for each warp, which loads them into registers.
+using D64Direct16 = direct_decode::Tiling<64, 16, true>;
+using D64Direct32 = direct_decode::Tiling<64, 32, true>;
+using D128Direct16 = direct_decode::Tiling<128, 16, true>;
+using D128Direct32 = direct_decode::Tiling<128, 32, true>;
+ENTRY(decode_hopper_paged_d64_direct16, 32 * DIRECT_WARPS, 1, direct_decode::decode<D64Direct16>(cache))
+ENTRY(decode_hopper_paged_d64_direct32, 32 * DIRECT_WARPS, 1, direct_decode::decode<D64Direct32>(cache))
+ENTRY(decode_hopper_paged_d128_direct16, 32 * DIRECT_WARPS, 1, direct_decode::decode<D128Direct16>(cache))
+ENTRY(decode_hopper_paged_d128_direct32, 32 * DIRECT_WARPS, 1, direct_decode::decode<D128Direct32>(cache))
 
-// The same for more sequences than find a place at once: an SM has room for more of these CTAs.
-using D64OneWarp = Divided<64, 16, 1, FEW_KEYS, 1>;
-using D128OneWarp = Divided<128, 16, 1, FEW_KEYS, 1>;
-using D64TwoWarps = Divided<64, 16, 2, FEW_KEYS, 1>;
-using D128TwoWarps = Divided<128, 16, 2, FEW_KEYS, 1>;
-STREAM_ENTRY(decode_hopper_paged_d64_one_warp, D64OneWarp, 16, 32, D64_ONE_WARP_BYTES)
-STREAM_ENTRY(decode_hopper_paged_d128_one_warp, D128OneWarp, 8, 32, D128_ONE_WARP_BYTES)
-STREAM_ENTRY(decode_hopper_paged_d64_two_warps, D64TwoWarps, 8, 64, D64_TWO_WARPS_BYTES)
-STREAM_ENTRY(decode_hopper_paged_d128_two_warps, D128TwoWarps, 4, 64, D128_TWO_WARPS_BYTES)
+// Caches of at most one tile per warp.
+using D256Short = Divided<256, 16, 4, TILE_KEYS, 1>;
+STREAM_ENTRY(decode_hopper_paged_d256_short, D256Short, 2, 128, D256_SHORT_BYTES)
 
 // A CTA has few keys: all of them are on their way at once, and three CTAs fit on an SM.
 using D64Slim = Clustered<64, 16, 4, D64_TILE_KEYS, 2>;
