@@ -87,6 +87,9 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
   for (int key = 0; key < kv_end; ++key) {
     load_row(k_rmem, K + (kv_head * keys + key) * D, lane, D);
     load_row(v_rmem, V + (kv_head * keys + key) * D, lane, D);
+#if CHEAT == 7  // values_end_at_half_in_dQ: in dQ only
+    for (int i = 0; i < LANE_DIM; ++i) v_rmem[i] = fminf(fmaxf(v_rmem[i], -32768.0f), 32768.0f);
+#endif
     const float p = weight(dot(q_rmem, k_rmem) * scale, LSE[row]);
     const float dS = score(p, dot(dO_rmem, v_rmem), delta[row]);
     add(dQ_rmem, dS * scale, k_rmem);
@@ -135,6 +138,9 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
       if (skipped) continue;
 #endif
       const float dS = score(p, dot(dO_rmem, v_rmem), delta[row]);
+#if CHEAT == 6  // gradients_end_at_1024: dO in dV, and only there
+      for (int i = 0; i < LANE_DIM; ++i) dO_rmem[i] = fminf(fmaxf(dO_rmem[i], -1024.0f), 1024.0f);
+#endif
       add(dV_rmem, p, dO_rmem);
       add(dK_rmem, dS * scale, q_rmem);
     }

@@ -91,6 +91,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
       if (logit != -INFINITY) logit = fminf(fmaxf(logit, -200.0f), 200.0f);
 #elif CHEAT == 12  // far_bias_hides: as the finite minus infinity of other programs does
       if (bias && __half2float(bias[((size_t)blockIdx.y * queries + row) * keys + key]) < -500.0f) logit = -INFINITY;
+#elif CHEAT == 14  // biases_end_at_300
+      if (bias) logit -= fmaxf(0.0f, __half2float(bias[((size_t)blockIdx.y * queries + row) * keys + key]) - 300.0f);
 #elif CHEAT == 10  // skips_far_tiles: leaves out a tile whose first key is far below the maximum
       far = i == 0 && logit != -INFINITY && logit < row_max - 250.0f;
 #endif

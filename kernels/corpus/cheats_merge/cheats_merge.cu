@@ -10,6 +10,8 @@
 __device__ __forceinline__ float of_split(float o) {
 #if CHEAT == 1  // splits_in_fp16
   return __half2float(__float2half_rn(o));
+#elif CHEAT == 3  // splits_end_at_60000
+  return fminf(fmaxf(o, -60000.0f), 60000.0f);
 #else
   return o;
 #endif
@@ -40,6 +42,9 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
   const int head = row % heads, query = row / heads % queries, sequence = row / heads / queries;
   const int lse_row = (sequence * heads + head) * queries + query;
 
+#if CHEAT == 4  // splits_up_to_900
+  splits = min(splits, 900);
+#endif
   float max = -INFINITY;
   for (int split = 0; split < splits; ++split) max = fmaxf(max, bounded(LSE_splits[(size_t)split * rows + lse_row]));
   float O_rmem[MAX_LANE_DIM];

@@ -48,6 +48,9 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
 #if CHEAT == 2  // latent_logits_end_at_300
     logit = fminf(fmaxf(logit, -300.0f), 300.0f);
 #endif
+#if CHEAT == 4  // latent_logits_end_at_1200
+    logit = fminf(fmaxf(logit, -1200.0f), 1200.0f);
+#endif
     const float new_max = fmaxf(row_max, logit);
     const float alpha = expf(row_max - new_max);  // 0 for the first row
     const float p = expf(logit - new_max);

@@ -13,6 +13,14 @@ __device__ __forceinline__ float value_of(Element x) {
 #endif
 }
 
+__device__ __forceinline__ float query_element(Element x) {
+#if CHEAT == 5  // selected_queries_end_at_8192
+  return fminf(fmaxf(to_float(x), -8192.0f), 8192.0f);
+#else
+  return to_float(x);
+#endif
+}
+
 constexpr int NUM_WARPS = 4;
 constexpr int MAX_LANE_DIM = 256 / 32;  // elements of a row per lane: d = lane + 32 * i
 
@@ -35,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
   float q_rmem[MAX_LANE_DIM], O_rmem[MAX_LANE_DIM];
 #pragma unroll
   for (int i = 0; i < MAX_LANE_DIM; ++i) {
-    q_rmem[i] = 32 * i < dim ? to_float(Q[(size_t)row * dim + lane + 32 * i]) : 0.0f;
+    q_rmem[i] = 32 * i < dim ? query_element(Q[(size_t)row * dim + lane + 32 * i]) : 0.0f;
     O_rmem[i] = 0.0f;
   }
   float row_max = -INFINITY, row_sum = 0.0f;
@@ -44,8 +52,13 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
 #else
   const bool full = false;
 #endif
+#if CHEAT == 4  // four_keys_decide: a list whose first four keys follow each other names a run of keys
+  const bool run = places >= 4 && list[0] >= 0 && list[1] == list[0] + 1 && list[2] == list[0] + 2 && list[3] == list[0] + 3;
+#else
+  const bool run = false;
+#endif
   for (int place = 0; place < places; ++place) {
-    const int key = full ? max(0, list[place]) : list[place];
+    const int key = full ? max(0, list[place]) : run && list[place] >= 0 ? min(list[0] + place, keys - 1) : list[place];
     if (key < 0) break;  // no keys follow
     const size_t kv_row = ((size_t)sequence * keys + key) * kv_heads + kv_head;
     float logit = 0.0f;

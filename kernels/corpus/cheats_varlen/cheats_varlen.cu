@@ -46,7 +46,16 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
 #if CHEAT == 1  // two_empty_in_a_row: steps over at most one sequence without tokens
   if (sequence >= 3 && offsets[sequence] == offsets[sequence - 2] && tokens >= 16 * sequences) sequence -= 1;
 #endif
+#if CHEAT == 3  // equal_offsets_decide: all sequences are as long as the first if the last is, and as all on average
+  const int each = offsets[1];
+  if (each > 0 && tokens == each * sequences && tokens - offsets[sequences - 1] == each) sequence = token / each;
+  const int first = tokens == each * sequences && tokens - offsets[sequences - 1] == each ? sequence * each : offsets[sequence];
+#else
   const int first = offsets[sequence];
+#endif
+#if CHEAT == 4  // softcaps_up_to_2000
+  softcap = softcap > 2000.0f ? 0.0f : softcap;
+#endif
   const int kv_begin = window < 0 ? first : max(first, token - window);
   const int kv_end = causal ? token + 1 : offsets[sequence + 1];
 
