@@ -175,8 +175,16 @@ export function drawnInputs(services: VariantServices, { drawn }: VerifySpec, sh
   const own = Array.from({ length: turns }, (_, turn) => rules[turn % rules.length]!).filter(
     (_, turn) => turn % probed.length === place,
   );
-  return [...own.map((rule) => ({ seed: normal!.seed, rule })), ...others];
+  const far = rules.filter(
+    ({ name }) => name === FAR && hasFarSoftcap(shape) && own.every((rule) => rule.name !== name),
+  );
+  return [...[...own, ...far].map((rule) => ({ seed: normal!.seed, rule })), ...others];
 }
+
+/** A softcap changes logits of its own size. Only this distribution has logits beyond the hundreds. */
+const FAR = 'far_steps';
+const FAR_SOFTCAP = 100;
+const hasFarSoftcap = (shape: Shape): boolean => (entryOf(valuesOf(shape), 'softcap') ?? 0) >= FAR_SOFTCAP;
 
 /** The --seed that repeats an input. It names the distribution unless the input's position implies it. */
 export const seedText = (services: VariantServices, { seed, rule }: SeededInput, index: number): string =>

@@ -248,6 +248,12 @@ const ELSEWHERE: Record<string, Record<string, (values: Values) => boolean>> = {
     'sinks under a window': ({ sinks, window }) => sinks === 1 && window! >= 0,
     'a softcap under a window': ({ softcap, window }) => softcap! > 0 && window! >= 0,
   },
+  merge_rows: { 'as many splits as there may be': ({ splits }) => splits === 1024 },
+  decode_paged: {
+    'a window of a few keys': ({ window }) => window! > 0 && window! < 16,
+    'a softcap with a fraction': ({ softcap }) => softcap! % 0.125 !== 0,
+    'a softcap beyond 2,000': ({ softcap }) => softcap! > 2000,
+  },
   selected_rows: {
     'a lone list among several keys': ({ B, S, Hkv, Skv }) => B! * S! * Hkv! === 1 && Skv! > 8,
   },

@@ -230,6 +230,9 @@ const FORMS_SHARE = 0.5;
  */
 const LONE_SHAPES = 6;
 const LONE_DRAWS = 24;
+/** Share of a shape's FLOPs for one with the greatest length, and the most rows of its other lengths. */
+const LONGEST_SHARE = 1 / 4;
+const THIN = 16;
 /** Tile sizes assumed for kernels whose manifests name none. */
 const USUAL_TILES = [16, 64];
 /** Lengths that are multiples of several tiles at once: 480 of 48, 80, 96 and 160; 672 of 48, 96, 112 and 224. */
@@ -270,7 +273,7 @@ export function drawShapes(kernel: DrawnKernel, below: Below): Shape[] {
   const grid = device.simulated ? undefined : draw.beyondGrid();
   const bySize = (shapes: readonly Shape[]): Shape[] =>
     shapes.toSorted((a, b) => caseFlops(problem, a) - caseFlops(problem, b));
-  const all = uniqueShapes([...chosen, ...draw.lone(), ...(grid ? [grid] : [])]);
+  const all = uniqueShapes([...chosen, ...draw.lone(), ...draw.longest(), ...(grid ? [grid] : [])]);
   return bySize(all.length >= FEW_SHAPES ? all : uniqueShapes([...all, ...draw.ofCases()]));
 }
 
@@ -418,6 +421,31 @@ class ShapeDraw {
     return uniqueShapes(drawn.flat())
       .filter((shape) => names.every((name) => entryOf(scopeOfShape(this.#problem, shape), name) === 1))
       .slice(0, LONE_SHAPES);
+  }
+
+  /**
+   * For each length, a thin shape with the greatest extent that the kernel's limits and a small part of the budget
+   * allow: a length just below a limit is seldom drawn. Extents that cases have are left out.
+   */
+  longest(): Shape[] {
+    const limits = { flops: LONGEST_SHARE * this.budget.flops, elements: this.budget.elements };
+    const longestDrawn = this.#lengths.at(-1)![1];
+    const lengths = this.#required('length').map(({ name }) => name);
+    return lengths.flatMap((name) => {
+      const chosen: Chosen = new Map();
+      for (const { name: width } of this.#required('width')) chosen.set(width, this.#width(width) ?? 1);
+      for (const other of lengths) if (other !== name) chosen.set(other, this.#between(1, THIN));
+      const takes = (extent: number): Shape | undefined =>
+        this.#taken(this.#withOnes(new Map([...chosen, [name, extent]])), limits);
+      let [least, tooMany] = [0, this.#greatest(chosen, name, { ...limits, most: longestDrawn }) + 1];
+      while (tooMany - least > 1) {
+        const middle = Math.floor((least + tooMany) / 2);
+        if (takes(middle)) least = middle;
+        else tooMany = middle;
+      }
+      const shape = least > this.#longestCase ? takes(least) : undefined;
+      return shape ? [shape] : [];
+    });
   }
 
   #axisOrItsDefault(name: string): readonly string[] {

@@ -157,9 +157,11 @@ export function shapeClasses(problem: Problem, values: CaseValues, sizes: SizeCl
   };
 }
 
-/** The index of the expression that gives the value; -1 for every value that is random. */
-const valueClass = (value: number, draw: readonly Expression[], values: CaseValues): number =>
-  draw.findIndex((each) => !each.names.includes(RANDOM) && valueOr(Number.NaN, each, values) === value);
+/** The index of the expression that gives the value; for a random value its size, in powers of 16. */
+function valueClass(value: number, draw: readonly Expression[], values: CaseValues): string {
+  const index = draw.findIndex((each) => !each.names.includes(RANDOM) && valueOr(Number.NaN, each, values) === value);
+  return index < 0 ? `of 16^${Math.max(0, Math.floor(Math.log2(Math.max(1, value)) / 4))}` : `${index}`;
+}
 
 const widthClass = (width: number, widths: readonly number[]): number =>
   widths.length <= WIDTH_CLASSES

@@ -1,7 +1,7 @@
 /** Tests that the rules of inputs mean the same in every order of a tensor's dimensions. */
 import { installedProblem, problemCase, type ProblemCase } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
-import { tensorNamed, valueReader } from '../driver/tensor-bits.ts';
+import { tensorNamed, valueReader, type TensorBits } from '../driver/tensor-bits.ts';
 import { NORMAL, drawInputs } from './inputs.ts';
 
 const COLUMNS = 32;
@@ -55,6 +55,42 @@ test.each(CASES)('%s: powers of two in the channels of K cancel out in every log
   const drawnCase = problemCase(installedProblem(id), { D: COLUMNS, ...values }, 'bf16');
   const logits = products(drawnCase, { q: 'channels_down', k: 'channels_up' });
   expect(Math.max(...logits.map(Math.abs)) / Math.sqrt(COLUMNS)).toBeLessThan(8);
+});
+
+test.each([8, 32, 64, 96, 128, 192, 256])('far logits end between 1,350 and 2,000 in rows of %i columns', (D) => {
+  const drawnCase = problemCase(installedProblem('attention'), { B: 1, H: 1, S: 400, D }, 'fp16');
+  const { K } = drawInputs(drawnCase, { seed: 'c0de', rule: { ...NORMAL, q: 'along', k: 'far_steps' } });
+  const most = Math.max(...Array.from(K!, (_, at) => Math.abs(valueReader(K!, 'fp16')(at)))) * Math.sqrt(D);
+  expect([most > 1350, most <= 2000]).toEqual([true, true]);
+});
+
+test('sinks, biases and lone rows reach as far as logits, and sums of int8 have one sign', () => {
+  const most = (bits: TensorBits, dtype: 'fp16' | 'fp32'): number =>
+    Math.max(...Array.from(bits, (_, at) => valueReader(bits, dtype)(at)).filter(Number.isFinite));
+  const forms = problemCase(installedProblem('attention'), { B: 2, H: 16, S: 8, D: 8, sinks: 1, bias: 1 }, 'fp16');
+  const { sink_logits, bias_values } = drawInputs(forms, { seed: 'c0de', rule: NORMAL });
+  expect([most(sink_logits!, 'fp32') > 600, most(sink_logits!, 'fp32') <= 2000]).toEqual([true, true]);
+  expect(most(bias_values!, 'fp16')).toBeGreaterThan(1000);
+  const { V } = drawInputs(problemCase(installedProblem('attention'), { B: 1, H: 2, S: 9, D: 8 }, 'fp16'), {
+    seed: 'c0de',
+    rule: { ...NORMAL, v: 'lone_row' },
+  });
+  const large = Array.from(V!, (_, at) => Math.abs(valueReader(V!, 'fp16')(at)) > 16_000);
+  expect([large.filter(Boolean).length, large.slice(0, 8).includes(true)]).toEqual([8, false]);
+  const product = problemCase(installedProblem('gemm'), { M: 3, N: 4, K: 16 }, 'int8');
+  const { A, B } = drawInputs(product, { seed: 'c0de', rule: { ...NORMAL, q: 'one_sign', v: 'one_sign' } });
+  const at = (bits: TensorBits, index: number): number => valueReader(bits, 'int8')(index);
+  for (let k = 0; k < 16; k += 1) expect(at(A!, k) * at(B!, 16 + k)).toBeGreaterThan(64 * 64 - 1);
+});
+
+test('an fp32 tensor of partial results has the exponents of the output', () => {
+  const of = (dtype: 'fp16' | 'bf16'): number => {
+    const merge = problemCase(installedProblem('merge'), { splits: 2, B: 1, H: 1, D: 32 }, dtype);
+    const rule = { ...NORMAL, v: 'every_exponent' as const };
+    const { O_splits } = drawInputs(merge, { seed: 'c0de', rule, evenLengths: true });
+    return Math.max(...Array.from(O_splits!, (_, at) => valueReader(O_splits!, 'fp32')(at)));
+  };
+  expect([of('fp16') < 2 ** 15, of('bf16') >= 2 ** 100]).toEqual([true, true]);
 });
 
 test.each(CASES)('%s: keys in steps along a direction have logits in such steps', (id, values) => {

@@ -46,7 +46,7 @@ export function drawInputs(drawnCase: ProblemCase, input: SeededInput, drawer?: 
   const shared = sharedVectors(drawnCase, input.sharedSeed ?? seed);
   const inputs = drawnCase.tensors.filter(({ direction }) => direction === 'in');
   const tables = drawTables(drawnCase, {
-    random: (tensor) => new CounterRandom(seed, streamOf(tensor, inputs)),
+    random: (tensor) => new CounterRandom(seed, streamOfTable(tensor, inputs)),
     evenLengths: input.evenLengths ?? false,
   });
   const values = inputs.flatMap((tensor): [string, TensorBits][] => {
@@ -73,7 +73,7 @@ export function drawInputs(drawnCase: ProblemCase, input: SeededInput, drawer?: 
     if (kind === 'constant') return constantRows(matricesOf(tensor), { dtype, random, scale });
     if (kind === 'one_hot') return oneHotRows(matricesOf(tensor), { dtype, random, scale });
     const layout = layoutOf(tensor, drawnCase);
-    const drawing = { dtype, random, scale, ...shared(layout) };
+    const drawing = { dtype, range: dtype === 'fp32' ? drawnCase.dtype : dtype, random, scale, ...shared(layout) };
     // The inputs of timed launches, which have even lengths, are flipped.
     const lowest = !input.evenLengths && !tensor.rows;
     // Without a drawer, normal numbers must be where a drawer puts them.
@@ -108,8 +108,18 @@ function streamOf(tensor: TensorExtent, inputs: readonly TensorExtent[]): number
   return FIRST_OTHER_STREAM + inputs.filter((each) => !firsts.includes(each)).indexOf(tensor);
 }
 
+/**
+ * A run draws few seeds and many shapes. Tables of different extents have streams of their own, so that what one draw
+ * in eight has is not missing on all shapes of a seed.
+ */
+const streamOfTable = (tensor: TensorExtent, inputs: readonly TensorExtent[]): number =>
+  [...tensor.dims, ...inputs.flatMap(({ dims }) => dims)].reduce(
+    (mixed, extent) => Math.imul(mixed ^ extent, 0x0100_0193) >>> 0,
+    streamOf(tensor, inputs),
+  );
+
 /** How a tensor is drawn, which a distribution or the tensor's role determines. */
-type DrawnKind = InputKind | 'slopes' | 'masked';
+type DrawnKind = InputKind | 'sinks' | 'slopes' | 'masked';
 
 /** Multiple of the logits' scale for sinks. A head's sink then weighs as much as one key or as hundreds. */
 const SINK_SCALE = 4;
@@ -148,7 +158,7 @@ function roleRule({ role }: TensorExtent, rule: InputRule): { kind: DrawnKind; s
     case 'gradient':
       return { kind: rule.gradient ?? rule.v, scale: rule.gradientScale ?? rule.valueScale };
     case 'sink':
-      return { kind: 'normal', scale: SINK_SCALE * logits };
+      return { kind: 'sinks', scale: SINK_SCALE * logits };
     case 'slope':
       return { kind: 'slopes', scale: 1 };
     case 'bias':
@@ -256,6 +266,8 @@ function sharedVectors(drawnCase: ProblemCase, seed: string): (layout: Layout) =
 
 interface Drawing extends SharedVectors {
   dtype: TensorDtype;
+  /** The dtype whose exponents values have. An fp32 tensor may hold partial results of a narrower output. */
+  range: TensorDtype;
   random: CounterRandom;
   scale: number;
 }
@@ -263,7 +275,7 @@ interface Drawing extends SharedVectors {
 function drawTensor(
   rule: Exclude<DrawnKind, 'constant' | 'one_hot'>,
   { heads, rows: rowCount, columns }: Matrices,
-  { dtype, random, scale, directions, exponents, groupOf }: Drawing,
+  { dtype, range, random, scale, directions, exponents, groupOf }: Drawing,
 ): Float32Array<ArrayBuffer> {
   const values = new Float32Array(heads * rowCount * columns);
   /**
@@ -335,8 +347,9 @@ function drawTensor(
       break;
     }
     case 'far_steps': {
-      const most = Math.max(1, Math.floor(FAR_STEPS / Math.max(1, columns / FAR_STEPS_COLUMNS)));
-      rows(0, () => FAR_STEP * (random.below(2 * most + 1) - most));
+      const step = columns > FAR_STEP_COLUMNS ? 2 * FAR_STEP : FAR_STEP;
+      const most = Math.floor(Math.min(MOST_FAR_LOGIT / (step * Math.sqrt(columns)), MOST_FAR_SUM / (step * columns)));
+      rows(0, () => step * (random.below(2 * most + 1) - most));
       break;
     }
     case 'rows_apart':
@@ -374,6 +387,21 @@ function drawTensor(
         (_, head, channel) =>
           (-1) ** (groupOf(head) + channel) * scale * upperHalf(ends.largest, random.next() / 2 ** 32),
       );
+      break;
+    case 'lone_row': {
+      random.fillNormal(values, scale);
+      const all = values.length / columns;
+      const lone = all > 1 ? 1 + random.below(all - 1) : 0;
+      for (let d = 0; d < columns; d += 1)
+        values[lone * columns + d] = (-1) ** d * LONE_ROW * upperHalf(ends.largest, random.next() / 2 ** 32);
+      break;
+    }
+    case 'one_sign':
+      each((_, head, channel) => {
+        const sign = (-1) ** (groupOf(head) + channel);
+        // Sums of int8 are as large as they can be only if all products have one sign and both factors are large.
+        return sign * (dtype === 'int8' ? upperHalf(ends.largest, random.next() / 2 ** 32) : magnitude());
+      });
       break;
     case 'subnormal':
       for (let i = 0; i < values.length; i += 1)
@@ -426,6 +454,10 @@ function drawTensor(
       }
       break;
     }
+    case 'sinks':
+      random.fillNormal(values, scale);
+      each((now) => (random.below(FAR_SINK_ONE_IN) === 0 ? MOST_FAR_LOGIT * (random.next() / 2 ** 31 - 1) : now));
+      break;
     case 'slopes':
       each(() => 2 ** (-LEAST_SLOPE * (random.next() / 2 ** 32)));
       break;
@@ -442,8 +474,9 @@ function drawTensor(
       }
       // Where all keys of a query have a low bias, none of them is hidden.
       for (let start = 0; start < values.length; start += columns) {
-        if (random.below(LOW_BIAS_ONE_IN) > 0) continue;
-        for (let i = start; i < start + columns; i += 1) values[i]! += LOW_BIAS;
+        const far = random.below(FAR_BIAS_ONE_IN);
+        if (far > 1) continue;
+        for (let i = start; i < start + columns; i += 1) values[i]! += far === 0 ? -FAR_BIAS : FAR_BIAS;
       }
       break;
     case 'two_scales': {
@@ -453,7 +486,7 @@ function drawTensor(
       break;
     }
     case 'every_exponent': {
-      const { least, most } = DTYPES[dtype].exponents;
+      const { least, most } = DTYPES[range].exponents;
       const between = Math.max(1, columns - 1);
       each((_, head, channel) => {
         const place = (channel + groupOf(head) * HEAD_SHIFT) % columns;
@@ -474,15 +507,19 @@ const FAR_LOGIT = 120;
 /** One in this many rows has a far logit: a first tile of 64 keys has none in six of ten cases. */
 const FAR_ONE_IN = 128;
 /**
- * A key is its head's direction times a multiple of 8, at most 31 times 8. Its products with 1 and -1 have exact sums
- * even in fp16. In rows of 64 columns, logits are 64 apart.
+ * A key is its head's direction times a multiple of 8, or of 16 in rows of more than 64 columns. Logits are at most
+ * 2,000 for every number of columns. Products with 1 and -1 have exact sums even in fp16: multiples of 8 up to 2^14, or
+ * of 16 up to 2^15.
  */
 const FAR_STEP = 8;
-const FAR_STEPS = 31;
-const FAR_STEPS_COLUMNS = 64;
+const FAR_STEP_COLUMNS = 64;
+const MOST_FAR_LOGIT = 2000;
+const MOST_FAR_SUM = 28_672;
 /** Numbers above half of the largest, by a share from 0 to 1. No mean of them is rounded to infinity. */
 const upperHalf = (largest: number, share: number): number => largest * (0.5 + share * (MOST_OF_UPPER_HALF - 0.5));
 const MOST_OF_UPPER_HALF = 0.92;
+/** Half of the numbers above half of the largest: a symmetry of timed launches doubles them. */
+const LONE_ROW = 1 / 2;
 /**
  * Factors of the rows or heads that are apart. Logits exceed 88, where exp() overflows. Elements that are squared
  * exceed 255 or are below 2^-7, so that squares overflow or underflow in fp16. Values exceed the largest numbers of 8
@@ -510,11 +547,13 @@ const MASKED_ONE_IN = 8;
 /** A bias also hides a run of keys from one in this many queries, because a kernel may test whole tiles only. */
 const MASKED_RUN_ONE_IN = 4;
 /**
- * A bias is this much lower for all keys of one in so many queries: a kernel may take such a key for a hidden one. A
- * logit of this size still has 13 bits behind the point in fp32.
+ * A bias is this much lower for all keys of one in so many queries, and higher for those of another: a kernel may take
+ * a key with a low one for a hidden one. A logit of this size still has 13 bits behind the point in fp32.
  */
-const LOW_BIAS = -1024;
-const LOW_BIAS_ONE_IN = 8;
+const FAR_BIAS = 1024;
+const FAR_BIAS_ONE_IN = 8;
+/** One in this many sinks is anywhere between the farthest logits. */
+const FAR_SINK_ONE_IN = 4;
 /** Slopes are from 2^-8 to 1. ALiBi's are from 2^-8 to 2^-(8 / heads), which is above 1/2 for 9 heads and more. */
 const LEAST_SLOPE = 8;
 /** Shift per head, so that heads have different exponents in the same channel. */

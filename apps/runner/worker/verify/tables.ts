@@ -63,8 +63,12 @@ export function drawTables(
 
 function lengthsOfWork(tensor: TensorExtent, { most, sum = 0 }: LengthsRule): TensorBits {
   const drawn = emptyBits(elementsOfTensor(tensor), 'int32');
+  return most === undefined ? evenParts(drawn, sum) : drawn.fill(most);
+}
+
+function evenParts(drawn: TensorBits, sum: number): TensorBits {
   const [each, rest] = [Math.floor(sum / drawn.length), sum % drawn.length];
-  for (const index of drawn.keys()) drawn[index] = most ?? each + Number(index < rest);
+  for (const index of drawn.keys()) drawn[index] = each + Number(index < rest);
   return drawn;
 }
 
@@ -80,6 +84,11 @@ function lengths(
   const drawn = emptyBits(elementsOfTensor(tensor), 'int32');
   const special = shuffled([...new Set([0, 1, page - 1, page, page + 1])], random);
   if (most === undefined) return lengthsOfSum(drawn, { sum: sum!, special, random });
+  if (drawn.length >= LEAST_NEARLY_EVEN && random.below(NEARLY_EVEN_ONE_IN) === 0) {
+    const length = special[0]! < most ? special[0]! : random.below(most + 1);
+    drawn.fill(most)[1 + random.below(drawn.length - 2)] = Math.min(most, Math.ceil(length / multipleOf) * multipleOf);
+    return drawn;
+  }
   const places = shuffled(Array.from(drawn.keys()), random);
   const isLongest = isMost(drawn.length, random);
   for (const [index, place] of places.entries())
@@ -99,6 +108,13 @@ function lengths(
  */
 const isMost = (count: number, random: CounterRandom): boolean => count > 1 || random.below(2) === 0;
 
+/**
+ * With at least this many sequences, one in so many draws is as in timed launches, but for sequences between the first
+ * and the last, because a kernel may take all for equal after it has looked at a few.
+ */
+const LEAST_NEARLY_EVEN = 4;
+const NEARLY_EVEN_ONE_IN = 8;
+
 interface Partition {
   sum: number;
   special: readonly number[];
@@ -107,6 +123,8 @@ interface Partition {
 
 /** Splits the sum among the sequences; one sequence takes whatever the others leave. */
 function lengthsOfSum(drawn: TensorBits, { sum, special, random }: Partition): TensorBits {
+  if (drawn.length >= LEAST_NEARLY_EVEN && random.below(NEARLY_EVEN_ONE_IN) === 0)
+    return nearlyEven(drawn, sum, random);
   const [last, ...places] = shuffled(Array.from(drawn.keys()), random);
   let left = sum;
   for (const [index, place] of places.entries()) {
@@ -116,6 +134,16 @@ function lengthsOfSum(drawn: TensorBits, { sum, special, random }: Partition): T
   }
   drawn[last!] = left;
   if (drawn.length >= LEAST_WITH_EMPTY && random.below(2) === 0) emptyInARow(drawn, random);
+  return drawn;
+}
+
+function nearlyEven(drawn: TensorBits, sum: number, random: CounterRandom): TensorBits {
+  evenParts(drawn, sum);
+  const from = 1 + random.below(drawn.length - 2);
+  const to = 1 + ((from + random.below(drawn.length - 3)) % (drawn.length - 2));
+  const moved = Math.min(drawn[from]!, 1 + random.below(Math.max(1, drawn[from]!)));
+  drawn[from]! -= moved;
+  drawn[to]! += moved;
   return drawn;
 }
 
@@ -154,10 +182,7 @@ function pages(
   { lengths: ofLengths, random }: { lengths: TensorBits; random: CounterRandom },
 ): TensorBits {
   const drawn = emptyBits(elementsOfTensor(tensor), 'int32');
-  const places = shuffled(
-    Array.from({ length: pool }, (_, place) => place),
-    random,
-  );
+  const places = random.below(2) === 0 ? shuffledRuns(pool, random) : shuffled(ascendingTo(pool), random);
   const free = places[pool - 1]!;
   drawn.fill(free);
   let taken = 0;
@@ -202,6 +227,10 @@ function selected(
   // All keys, which are back in ascending order after each list.
   const ascending = Uint32Array.from({ length: keys }, (_, key) => key);
   const fill = (list: number, count: number): void => {
+    if (!full && random.below(2) === 0) {
+      drawn.set(shuffledRuns(keysOf(list), random).slice(0, count), list * places);
+      return;
+    }
     const others: number[] = [];
     const swap = (one: number, other: number): void => {
       [ascending[one], ascending[other]] = [ascending[other]!, ascending[one]!];
@@ -213,10 +242,7 @@ function selected(
     }
     for (let place = count - 1; place >= 0; place -= 1) swap(place, others[place]!);
   };
-  const order = shuffled(
-    Array.from({ length: lists }, (_, list) => list),
-    random,
-  );
+  const order = shuffled(ascendingTo(lists), random);
   // The longest list has the most keys even if some sequences are short.
   const longest = order.reduce((best, list) => (keysOf(list) > keysOf(best) ? list : best));
   const counts = isMost(lists, random) ? [Infinity, 0, 1] : [];
@@ -293,6 +319,22 @@ function selectedRows(
   }
   return (at, key) => named[indexOf(at) * keys + key] === 1;
 }
+
+const ascendingTo = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
+
+/**
+ * The numbers below `count` in runs of consecutive ones, in random order: caches are filled, and keys are selected, in
+ * such runs, and a kernel may take the first numbers of a run for all.
+ */
+function shuffledRuns(count: number, random: CounterRandom): number[] {
+  const runs: number[][] = [];
+  for (let first = 0; first < count; first += runs.at(-1)!.length) {
+    const length = Math.min(count - first, 1 + random.below(LONGEST_RUN));
+    runs.push(ascendingTo(length).map((index) => first + index));
+  }
+  return shuffled(runs, random).flat();
+}
+const LONGEST_RUN = 8;
 
 function shuffled<Value>(values: readonly Value[], random: CounterRandom): Value[] {
   const order = [...values];

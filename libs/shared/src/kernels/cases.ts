@@ -58,6 +58,8 @@ const INPUT_KINDS = [
   'rows_far_apart',
   'rows_larger',
   'upper_half',
+  'lone_row',
+  'one_sign',
 ] as const;
 
 /** How a tensor is drawn; cases.yaml describes each kind. */
