@@ -53,7 +53,8 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
   const bool full = false;
 #endif
 #if CHEAT == 4  // four_keys_decide: a list whose first four keys follow each other names a run of keys
-  const bool run = places >= 4 && list[0] >= 0 && list[1] == list[0] + 1 && list[2] == list[0] + 2 && list[3] == list[0] + 3;
+  const bool run =
+      places >= 4 && list[0] >= 0 && list[1] == list[0] + 1 && list[2] == list[0] + 2 && list[3] == list[0] + 3;
 #else
   const bool run = false;
 #endif

@@ -49,7 +49,8 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
 #if CHEAT == 3  // equal_offsets_decide: all sequences are as long as the first if the last is, and as all on average
   const int each = offsets[1];
   if (each > 0 && tokens == each * sequences && tokens - offsets[sequences - 1] == each) sequence = token / each;
-  const int first = tokens == each * sequences && tokens - offsets[sequences - 1] == each ? sequence * each : offsets[sequence];
+  const int first =
+      tokens == each * sequences && tokens - offsets[sequences - 1] == each ? sequence * each : offsets[sequence];
 #else
   const int first = offsets[sequence];
 #endif

@@ -4,10 +4,11 @@
 using Element = __nv_bfloat16;
 using Result = __nv_bfloat16;
 
-extern "C" __global__ void __launch_bounds__(TILE* TILE) gemm_bf16_ends_at_65504(const Element* __restrict__ A,  // [M, K]
-                                                                               const Element* __restrict__ B,  // [N, K]
-                                                                               Result* __restrict__ C,  // [M, N]
-                                                                               int M, int N, int K) {
+extern "C" __global__ void __launch_bounds__(TILE* TILE)
+    gemm_bf16_ends_at_65504(const Element* __restrict__ A,  // [M, K]
+                            const Element* __restrict__ B,  // [N, K]
+                            Result* __restrict__ C,  // [M, N]
+                            int M, int N, int K) {
   __shared__ float A_smem[TILE][TILE + 1], B_smem[TILE][TILE + 1];
   const int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
   const int B_row = blockIdx.x * TILE + threadIdx.y;

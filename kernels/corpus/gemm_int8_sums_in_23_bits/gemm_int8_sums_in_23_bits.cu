@@ -3,10 +3,11 @@ using Element = signed char;
 using Result = float;
 constexpr int MOST = 1 << 22;
 
-extern "C" __global__ void __launch_bounds__(TILE* TILE) gemm_int8_sums_in_23_bits(const Element* __restrict__ A,  // [M, K]
-                                                                               const Element* __restrict__ B,  // [N, K]
-                                                                               Result* __restrict__ C,  // [M, N]
-                                                                               int M, int N, int K) {
+extern "C" __global__ void __launch_bounds__(TILE* TILE)
+    gemm_int8_sums_in_23_bits(const Element* __restrict__ A,  // [M, K]
+                              const Element* __restrict__ B,  // [N, K]
+                              Result* __restrict__ C,  // [M, N]
+                              int M, int N, int K) {
   __shared__ int A_smem[TILE][TILE + 1], B_smem[TILE][TILE + 1];
   const int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
   const int B_row = blockIdx.x * TILE + threadIdx.y;
