@@ -199,7 +199,7 @@ export const LATENCY_COMMANDS = [
     help: 'In 4: jump to the hottest source line',
     hint: (state) => `most ${hotFigure(state)}`,
     when: (state) => hasLines(state) || openListing(state) !== undefined,
-    whyNot: 'No source line has figures: a profile counts them on the emulator; 4 shows them',
+    whyNot: 'No source line has figures: only a profile on the emulator counts them',
   },
   {
     id: 'run-variant',

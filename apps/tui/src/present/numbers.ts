@@ -103,12 +103,14 @@ export function formatElapsed(seconds: number): string {
   return `${Math.floor(whole / 3600)} h ${twoDigits(Math.floor(whole / 60) % 60)} min`;
 }
 
-/** An age in the largest unit that fits. */
-export function formatAge(seconds: number): string {
-  if (seconds < 60) return `${Math.max(0, Math.floor(seconds))} s ago`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
-  return seconds < 86_400 ? `${Math.floor(seconds / 3600)} h ago` : `${Math.floor(seconds / 86_400)} d ago`;
+/** A time in the largest unit that fits, such as "12 min". */
+export function formatSpan(seconds: number): string {
+  if (seconds < 60) return `${Math.max(0, Math.floor(seconds))} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 86_400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`;
 }
+
+export const formatAge = (seconds: number): string => `${formatSpan(seconds)} ago`;
 
 /** Time of day for a log, in UTC so that runs of different hosts line up. */
 export const formatTimeOfDay = (milliseconds: number): string => new Date(milliseconds).toISOString().slice(11, 23);

@@ -3,7 +3,7 @@ import { JobState, Outcome, type Job } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { entryOf } from '@flashcore/shared/text';
 import { cellWidth } from '../../present/cells/cell-text.ts';
-import { formatAge } from '../../present/numbers.ts';
+import { formatSpan } from '../../present/numbers.ts';
 import { BLANK_ROW, firstRows, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
@@ -89,7 +89,7 @@ function legendText(state: AppState, listed: readonly Job[]): string {
 /** Cells of the list's cursor and of the gap between two columns. */
 const CURSOR = 2;
 const GAP = 2;
-const CELLS = { id: 8, kind: 10, state: 15, took: 11, submitted: 10 };
+const CELLS = { id: 8, kind: 10, state: 15, took: 11, submitted: 10, age: 6 };
 
 /**
  * Columns of fixed widths, so that none moves or vanishes when a job ends and has a summary. The last one has the room
@@ -113,7 +113,9 @@ function columnsOf(state: AppState, width: number): Column<Job>[] {
     // The line below the list names the kind too.
     ...(isWide ? [{ title: 'kind', cells: CELLS.kind, cell: ({ kind }: Job) => KIND_WORDS[kind] }] : []),
     { title: 'took', cells: CELLS.took, align: 'right', cell: (job) => tookText(job, state.now) },
-    { title: 'submitted', cells: CELLS.submitted, align: 'right', cell: (job) => submittedText(job, state.now) },
+    isWide
+      ? { title: 'submitted', cells: CELLS.submitted, align: 'right', cell: (job) => submittedText(job, state.now) }
+      : { title: 'age', cells: CELLS.age, align: 'right', cell: (job) => ageText(job, state.now) },
     ...(isWide
       ? [{ title: 'state', cells: CELLS.state, cell: (job: Job) => run(jobMark(job).word, jobMark(job).role) }]
       : []),
@@ -137,8 +139,12 @@ function stateWithin(job: Job, cells: number): string {
 const LEAST_NAME = 20;
 const NAME_SHARE = 0.27;
 
-const submittedText = ({ createTime }: Job, now: number): string =>
-  createTime === undefined ? '-' : formatAge((now - timestampMs(createTime)) / 1000);
+/** The time since the submission, such as "12 min". */
+const ageText = ({ createTime }: Job, now: number): string =>
+  createTime === undefined ? '-' : formatSpan((now - timestampMs(createTime)) / 1000);
+
+const submittedText = (job: Job, now: number): string =>
+  job.createTime === undefined ? '-' : `${ageText(job, now)} ago`;
 
 /** The result or current activity of the job under the cursor, at the bottom of the pane. */
 function jobPreview(state: AppState, job: Job, { width, height }: Size): Row[] {
