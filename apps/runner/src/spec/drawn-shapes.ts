@@ -433,7 +433,8 @@ class ShapeDraw {
     const lengths = this.#required('length').map(({ name }) => name);
     return lengths.flatMap((name) => {
       const chosen: Chosen = new Map();
-      for (const { name: width } of this.#required('width')) chosen.set(width, this.#width(width) ?? 1);
+      // Narrow rows leave room for the most of them.
+      for (const { name: width } of this.#required('width')) chosen.set(width, this.#widths.get(width)![0] ?? 1);
       for (const other of lengths) if (other !== name) chosen.set(other, this.#between(1, THIN));
       const takes = (extent: number): Shape | undefined =>
         this.#taken(this.#withOnes(new Map([...chosen, [name, extent]])), limits);
