@@ -210,10 +210,13 @@ test.each([
   for (let row = 0; row < B * H * S; row += 1) {
     const [i, head] = [row % S, Math.floor(row / S) % H];
     const first = (Math.floor(row / S / H) * Hkv + Math.floor(head / (H / Hkv))) * Skv;
-    const weights = Array.from({ length: given.causal ? i + 1 : Skv }, (_, j) =>
-      Math.exp(scale * along(q, row, k, first + j) - slope[head]! * Math.abs(i - j) + bias[row * Skv + j]!),
+    const logits = Array.from(
+      { length: given.causal ? i + 1 : Skv },
+      (_, j) => scale * along(q, row, k, first + j) - slope[head]! * Math.abs(i - j) + bias[row * Skv + j]!,
     );
-    const sinkWeight = Math.exp(sink[head]!);
+    const most = Math.max(sink[head]!, ...logits);
+    const weights = logits.map((logit) => Math.exp(logit - most));
+    const sinkWeight = Math.exp(sink[head]! - most);
     const total = weights.reduce((sum, each) => sum + each, sinkWeight);
     const upstreamOf = weights.map((_, j) => along(upstream, row, v, first + j));
     const delta = weights.reduce((sum, weight, j) => sum + (weight / total) * upstreamOf[j]!, 0);
