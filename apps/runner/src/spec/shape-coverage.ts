@@ -157,7 +157,7 @@ export function shapeClasses(problem: Problem, values: CaseValues, sizes: SizeCl
   };
 }
 
-/** The index of the expression that gives the value; for a random value its size, in powers of 16. */
+/** Names the expression that gives the value by its index. A random value has the power of 16 below it as its class. */
 function valueClass(value: number, draw: readonly Expression[], values: CaseValues): string {
   const index = draw.findIndex((each) => !each.names.includes(RANDOM) && valueOr(Number.NaN, each, values) === value);
   return index < 0 ? `of 16^${Math.max(0, Math.floor(Math.log2(Math.max(1, value)) / 4))}` : `${index}`;

@@ -547,8 +547,9 @@ const MASKED_ONE_IN = 8;
 /** A bias also hides a run of keys from one in this many queries, because a kernel may test whole tiles only. */
 const MASKED_RUN_ONE_IN = 4;
 /**
- * A bias is this much lower for all keys of one in so many queries, and higher for those of another: a kernel may take
- * a key with a low one for a hidden one. A logit of this size still has 13 bits behind the point in fp32.
+ * One query in FAR_BIAS_ONE_IN has a bias that is lower by FAR_BIAS for all of its keys, and one has a bias that is
+ * higher: a kernel may take a key with a low bias for a hidden one. A logit of this size still has 13 bits behind the
+ * point in fp32.
  */
 const FAR_BIAS = 1024;
 const FAR_BIAS_ONE_IN = 8;

@@ -109,8 +109,9 @@ function lengths(
 const isMost = (count: number, random: CounterRandom): boolean => count > 1 || random.below(2) === 0;
 
 /**
- * With at least this many sequences, one in so many draws is as in timed launches, but for sequences between the first
- * and the last, because a kernel may take all for equal after it has looked at a few.
+ * One draw in NEARLY_EVEN_ONE_IN has the even lengths of timed launches, except for one or two sequences between the
+ * first and the last. A kernel that looks at a few lengths may take all of them for equal. Fewer sequences than this
+ * have no such draws.
  */
 const LEAST_NEARLY_EVEN = 4;
 const NEARLY_EVEN_ONE_IN = 8;

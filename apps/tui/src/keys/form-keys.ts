@@ -185,7 +185,7 @@ function formForKernel(
   { store: { state } }: KeyContext,
 ): { form: RunForm; defaults: RunForm } {
   const fields = form.fields.map((field) => (field.id === 'kernel' ? { ...field, typed: '' } : field));
-  // If the folder is of another problem, the form is no longer limited to the problem that it was opened from.
+  // A form that was opened from a problem lists that problem's kernels only, until a kernel of another one is chosen.
   const isOfProblem = form.among?.some(({ problem }) => recordedProblem(problem) === recordedProblem(kernel.problem));
   const formContext = formContextOf(state, isOfProblem === true ? form.among : undefined);
   return { form: withKernel({ ...form, fields }, kernel, formContext), defaults: formOf(kernel, formContext) };

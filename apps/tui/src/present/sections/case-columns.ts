@@ -35,8 +35,8 @@ const REPORT_CELLS = 100;
  */
 const NAME_DROP = 0.3;
 /**
- * Drop rank of an axis that few cases give, such as Hkv of some probes: after the name, and before the error's share of
- * the limit. It grows with the share of the cases that do not give the axis.
+ * Drop rank of an axis that only some cases have, such as Hkv of probes. Such an axis is dropped after the name and
+ * before the error's share of the limit. The fewer cases have the axis, the higher is the rank.
  */
 const RARE_AXIS_DROP = 0.25;
 const RARE_AXIS_DROP_RANGE = 0.04;

@@ -55,7 +55,7 @@ export function layoutOf(screen: LaidOut): PaneBand[] {
 const RAIL_CELLS = 40;
 const BUILD_ROWS = 4;
 
-/** Rows of the pane that says why there are no gates. */
+/** Rows of the Gates pane if it only says why a job has no gates. */
 const NO_GATES_ROWS = 5;
 const BORDER_ROWS = 2;
 
