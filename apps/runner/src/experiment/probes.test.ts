@@ -127,3 +127,13 @@ test(
     ]);
   },
 );
+
+test('each distribution meets every width of the probes that a kernel takes', { timeout: 120_000 }, async () => {
+  const { outcome, probes } = await probed('flashcore_v10');
+  expect(outcome).toBe('PASSED');
+  const widths = names.map((name) => {
+    const met = probes.filter(({ inputs }) => inputs.some(({ distribution }) => distribution === name));
+    return [name, new Set(met.map(({ shape }) => shape!.headDim))];
+  });
+  expect(widths).toEqual(names.map((name) => [name, new Set([64, 128])]));
+});

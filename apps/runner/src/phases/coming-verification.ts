@@ -8,13 +8,12 @@ import {
   sameShape,
   valuesOf,
   type Distribution,
-  type Probes,
   type Problem,
   type ProblemCase,
   type ResolvedVariant,
 } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
-import type { SeededInput } from '../../worker/messages/launchable.ts';
+import type { InputRule, SeededInput } from '../../worker/messages/launchable.ts';
 import type { PreparedCase } from '../../worker/messages/verifying.ts';
 import { namedDistribution } from '../spec/choose-shapes.ts';
 import { affordedInputs, affordsNormalInput, affordsProbe, repeatedShape, takesShape } from '../spec/drawn-shapes.ts';
@@ -30,7 +29,7 @@ export interface ComingVerification {
 /** Every shape that a verification may launch. */
 export const verifiedShapes = (services: PlannedVariant, spec: VerifySpec): Shape[] => [
   ...spec.shapes,
-  ...(spec.probes ? probesOf(services, spec, '').map(({ shape }) => shape) : []),
+  ...(spec.probes ? [...probeShapes(services, spec).flat(), ...longShapes(services, spec).flat()] : []),
   ...drawnShapes(services, spec),
 ];
 
@@ -85,9 +84,9 @@ export function repeatedCase(
 }
 
 /**
- * Chooses probe shapes: for each combination of attributes (for attention, without a mask and with one), the first
- * shape that the kernel takes. Each runs on every distribution that reveals a known mistake. Then follow the timed
- * shapes, on as many of these distributions as the run affords, and long probes on request.
+ * The probes of a run. Each distribution that reveals a known mistake runs on one shape of every combination of
+ * attributes, and on every width in at least one of these shapes; the seed decides which width meets which combination.
+ * Then follow the timed shapes, on as many of these distributions as the run affords, and long probes on request.
  */
 export function probesOf(variant: PlannedVariant, spec: VerifySpec, seed: string): Probe[] {
   const {
@@ -95,26 +94,9 @@ export function probesOf(variant: PlannedVariant, spec: VerifySpec, seed: string
     cases: { distributions, probes },
     spec: { kernel, device },
   } = variant;
-  const { longProbes, shapes, timedShapes } = spec;
   const { manifest } = kernel;
-  const taken = ({ shapes, distributions }: Pick<Probes, 'shapes' | 'distributions'>): Probe[] => {
-    const inputs = distributions.map((rule) => ({ seed, rule }));
-    const firsts = new Map<string, Shape>();
-    for (const shape of shapes) {
-      const attributes = attributesText(manifest.problem, shape);
-      if (!firsts.has(attributes) && checkShape(manifest, resolved, shape) === undefined) firsts.set(attributes, shape);
-    }
-    return inputs.length > 0 ? [...firsts.values()].map((shape) => ({ shape, inputs })) : [];
-  };
-  // If the kernel's limits exclude the probes' shapes, the probes' inputs run on the smallest shape that it takes.
-  const attributes = new Set(probes.shapes.map((shape) => attributesText(manifest.problem, shape)));
-  const others = [...shapes, ...timedShapes, ...drawnShapes(variant, spec)].toSorted(
-    (a, b) => caseFlops(manifest.problem, a) - caseFlops(manifest.problem, b),
-  );
-  const alike = others.filter((shape) => attributes.has(attributesText(manifest.problem, shape)));
-  const first = taken({ ...probes, shapes: [...probes.shapes, ...alike] });
-  const usual = first.length > 0 ? first : taken({ ...probes, shapes: others }).slice(0, 1);
-  const timed = timedShapes.flatMap((shape): Probe[] => {
+  const usual = spread(probeShapes(variant, spec), probes.distributions, seed);
+  const timed = spec.timedShapes.flatMap((shape): Probe[] => {
     const isTaken = checkShape(manifest, resolved, shape) === undefined;
     if (!isTaken || usual.some((probe) => sameShape(probe.shape, shape))) return [];
     const rules = [
@@ -123,7 +105,71 @@ export function probesOf(variant: PlannedVariant, spec: VerifySpec, seed: string
     ];
     return rules.length > 0 ? [{ shape, inputs: rules.map((rule) => ({ seed, rule })) }] : [];
   });
-  return [...usual, ...timed, ...(longProbes ? taken(probes.long) : [])];
+  return [...usual, ...timed, ...spread(longShapes(variant, spec), probes.long.distributions, seed)];
+}
+
+/**
+ * The shapes of probes for each combination of attributes, such as with and without a mask: of the probes' shapes that
+ * the kernel takes, the first of each width. If it takes none of a combination, the smallest other shape of the run.
+ */
+function probeShapes(variant: PlannedVariant, spec: VerifySpec): Shape[][] {
+  const {
+    cases: { probes },
+    spec: { kernel },
+  } = variant;
+  const { problem } = kernel.manifest;
+  const attributes = new Set(probes.shapes.map((shape) => attributesText(problem, shape)));
+  const others = [...spec.shapes, ...spec.timedShapes, ...drawnShapes(variant, spec)].toSorted(
+    (a, b) => caseFlops(problem, a) - caseFlops(problem, b),
+  );
+  const own = shapesByAttributes(variant, probes.shapes);
+  const found = new Set(own.map(([shape]) => attributesText(problem, shape!)));
+  const alike = others.filter((shape) => {
+    const text = attributesText(problem, shape);
+    return attributes.has(text) && !found.has(text);
+  });
+  const all = [...own, ...shapesByAttributes(variant, alike).map((shapes) => shapes.slice(0, 1))];
+  return all.length > 0
+    ? all
+    : shapesByAttributes(variant, others)
+        .slice(0, 1)
+        .map((shapes) => shapes.slice(0, 1));
+}
+
+const longShapes = (variant: PlannedVariant, { longProbes }: VerifySpec): Shape[][] =>
+  longProbes ? shapesByAttributes(variant, variant.cases.probes.long.shapes) : [];
+
+/** Groups the shapes that the kernel takes by their attributes; of each width, the first. */
+function shapesByAttributes(
+  { resolved, spec: { kernel } }: Pick<PlannedVariant, 'resolved' | 'spec'>,
+  shapes: readonly Shape[],
+): Shape[][] {
+  const { manifest } = kernel;
+  const groups = new Map<string, Map<string, Shape>>();
+  for (const shape of shapes) {
+    if (checkShape(manifest, resolved, shape) !== undefined) continue;
+    const attributes = attributesText(manifest.problem, shape);
+    const group = groups.get(attributes) ?? new Map<string, Shape>();
+    groups.set(attributes, group);
+    const widths = widthsText(manifest.problem, shape);
+    if (!group.has(widths)) group.set(widths, shape);
+  }
+  return [...groups.values()].map((group) => [...group.values()]);
+}
+
+/** Spreads distributions over groups of shapes: each meets one shape of every group and, in turn, all widths. */
+function spread(groups: readonly (readonly Shape[])[], rules: readonly InputRule[], seed: string): Probe[] {
+  const turns = groups.length === 0 ? 0 : Math.max(groups.length, ...groups.map((group) => group.length));
+  const first = offsetOf(seed, turns);
+  const chosen = Array.from({ length: turns }, (_, turn) => groups[turn % groups.length]!).map((group, turn) =>
+    rules.map((_, index) => group[(first + turn + index) % group.length]!),
+  );
+  return groups.flat().flatMap((shape) => {
+    const inputs = rules
+      .filter((_, index) => chosen.some((shapes) => shapes[index] === shape))
+      .map((rule) => ({ seed, rule }));
+    return inputs.length > 0 ? [{ shape, inputs }] : [];
+  });
 }
 
 /** Distributions that scale N(0, 1), the largest logits first, so N(0, 1) itself comes last. */
@@ -134,13 +180,25 @@ export const normalRules = (distributions: Readonly<Record<string, Distribution>
 
 /** Rotates the values, so that they begin at one that the seed selects. */
 function rotated<Value>(values: readonly Value[], seed: string): Value[] {
-  const first = Number(BigInt(`0x${seed || '0'}`) % BigInt(Math.max(1, values.length)));
+  const first = offsetOf(seed, values.length);
   return [...values.slice(first), ...values.slice(0, first)];
 }
+
+/** A number below `count` that depends on the seed, a hexadecimal number; 0 without one. */
+const offsetOf = (seed: string, count: number): number =>
+  Number(BigInt(`0x${seed || '0'}`) % BigInt(Math.max(1, count)));
 
 function attributesText({ attributes }: Problem, shape: Shape): string {
   const values = valuesOf(shape);
   return attributes.map(({ name }) => entryOf(values, name) ?? '').join();
+}
+
+function widthsText({ axes }: Problem, shape: Shape): string {
+  const values = valuesOf(shape);
+  return axes
+    .filter(({ draw }) => draw === 'width')
+    .map(({ name }) => entryOf(values, name) ?? '')
+    .join();
 }
 
 /** Kept for each variant, because evaluating a kernel's limits on all drawn shapes takes 20 ms. */

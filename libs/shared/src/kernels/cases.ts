@@ -95,7 +95,7 @@ export interface Distribution {
 
 /** Small cases on inputs that find known mistakes, run along with the parity cases. */
 export interface Probes {
-  /** In order of preference: the first shape that a kernel takes is used, once with a causal mask and once without. */
+  /** In order of preference: for each combination of attributes, a kernel runs the first shape of each width. */
   readonly shapes: readonly Shape[];
   readonly distributions: readonly Distribution[];
   /** Probes that need a long sequence, which takes the emulator minutes. */
