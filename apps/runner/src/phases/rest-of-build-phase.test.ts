@@ -35,8 +35,14 @@ function servicesOn(device: { simulated?: boolean }, verify: { probes: boolean; 
 test('all launched entries, including those of probes, are compiled first; if these are all entries, or on the emulator, all are compiled together', () => {
   const entries = (device: object, verify = { probes: true, longProbes: true }) =>
     launchedEntries(servicesOn(device, verify).services);
-  const named = (...cuts: string[]) => cuts.map((cut) => `flashcore_v12_d64_${cut}`);
-  expect(new Set(entries({}))).toEqual(new Set(named('capped64', 'cluster', 'few', 'formed64', 'rows64', 'split')));
+  const ofWidth = (width: number, ...cuts: string[]) => cuts.map((cut) => `flashcore_v12_d${width}_${cut}`);
+  const named = (...cuts: string[]) => ofWidth(64, ...cuts);
+  expect(new Set(entries({}))).toEqual(
+    new Set([
+      ...named('capped64', 'cluster', 'few', 'formed64', 'rows64', 'split'),
+      ...ofWidth(128, 'capped64', 'cluster', 'few', 'formed64', 'small'),
+    ]),
+  );
   expect(entries({}, { probes: false, longProbes: false })).toEqual(named('split', 'rows64'));
   expect(entries({ simulated: true })).toBeUndefined();
   const { services } = servicesOn({}, { probes: false, longProbes: false });
