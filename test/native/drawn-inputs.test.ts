@@ -1,8 +1,11 @@
 /** The native library draws, on all threads, the same inputs that JavaScript draws one after another. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { NORMAL, drawInputs } from '@flashcore/runner/testing';
-import { attentionCase } from '@flashcore/shared/kernels';
+import { attentionCase, parseCases } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { compiledReference } from '../support/reference.ts';
+import { repositoryRoot } from '../support/repository-root.ts';
 
 const reference = await compiledReference();
 
@@ -19,6 +22,19 @@ test.each([
     const drawn = attentionCase({ ...extent, causal: false }, dtype);
     const input = { seed, rule: { ...NORMAL, logitScale: 8, valueScale: 0.01 } };
     expect(drawInputs(drawn, input, reference)).toEqual(drawInputs(drawn, input));
+  },
+);
+
+const { distributions, probes } = parseCases(readFileSync(join(repositoryRoot(), 'kernels/cases.yaml'), 'utf8'), '');
+
+test.each([...Object.values(distributions), ...probes.distributions])(
+  'an input of $name has the same bits with and without native normal values',
+  (rule) => {
+    const shape = { batch: 1, heads: 3, sequenceLength: 77, headDim: 64, causal: false };
+    for (const dtype of ['fp16', 'bf16', 'fp32', 'e4m3'] as const) {
+      const drawn = attentionCase(shape, dtype);
+      expect(drawInputs(drawn, { seed: 'c0de', rule }, reference)).toEqual(drawInputs(drawn, { seed: 'c0de', rule }));
+    }
   },
 );
 

@@ -20,7 +20,7 @@ import {
 import { entryOf } from '@flashcore/shared/text';
 import type { InputRule, SeededInput } from '../messages/launchable.ts';
 import { emptyParts } from './empty-parts.ts';
-import { CounterRandom } from './random.ts';
+import { CounterRandom, type NormalDrawer } from './random.ts';
 import { drawTables, markNobodysRows } from './tables.ts';
 
 /** N(0, 1) everywhere. */
@@ -33,15 +33,15 @@ export const NORMAL: InputRule = {
   valueScale: 1,
 };
 
-/** Draws normal values on all threads. An experiment draws 44 million of them, which take two seconds in JavaScript. */
-export type NormalDrawer = Pick<Reference, 'normal' | 'derived'>;
+/** What the native library draws. An experiment has 44 million normal values, which take two seconds in JavaScript. */
+export type InputDrawer = Pick<Reference, 'normal' | 'derived'>;
 
 /**
  * Draws a case's inputs from a seed and a rule, and rounds them to their dtypes. A seed gives the same bits on every
  * host, with or without a drawer; a drawer is faster, and inputs that the oracle computes need one. A tensor's role
  * selects its part of the rule. Tables follow their own rules.
  */
-export function drawInputs(drawnCase: ProblemCase, input: SeededInput, drawer?: NormalDrawer): TensorsByName {
+export function drawInputs(drawnCase: ProblemCase, input: SeededInput, drawer?: InputDrawer): TensorsByName {
   const { rule, seed } = input;
   const shared = sharedVectors(drawnCase, input.sharedSeed ?? seed);
   const inputs = drawnCase.tensors.filter(({ direction }) => direction === 'in');
@@ -73,7 +73,14 @@ export function drawInputs(drawnCase: ProblemCase, input: SeededInput, drawer?: 
     if (kind === 'constant') return constantRows(matricesOf(tensor), { dtype, random, scale });
     if (kind === 'one_hot') return oneHotRows(matricesOf(tensor), { dtype, random, scale });
     const layout = layoutOf(tensor, drawnCase);
-    const drawing = { dtype, range: dtype === 'fp32' ? drawnCase.dtype : dtype, random, scale, ...shared(layout) };
+    const drawing = {
+      dtype,
+      range: dtype === 'fp32' ? drawnCase.dtype : dtype,
+      random,
+      drawer,
+      scale,
+      ...shared(layout),
+    };
     // The inputs of timed launches, which have even lengths, are flipped.
     const lowest = !input.evenLengths && !tensor.rows;
     // Without a drawer, normal numbers must be where a drawer puts them.
@@ -269,13 +276,14 @@ interface Drawing extends SharedVectors {
   /** The dtype whose exponents values have. An fp32 tensor may hold partial results of a narrower output. */
   range: TensorDtype;
   random: CounterRandom;
+  drawer: NormalDrawer | undefined;
   scale: number;
 }
 
 function drawTensor(
   rule: Exclude<DrawnKind, 'constant' | 'one_hot'>,
   { heads, rows: rowCount, columns }: Matrices,
-  { dtype, range, random, scale, directions, exponents, groupOf }: Drawing,
+  { dtype, range, random, drawer, scale, directions, exponents, groupOf }: Drawing,
 ): Float32Array<ArrayBuffer> {
   const values = new Float32Array(heads * rowCount * columns);
   /**
@@ -283,7 +291,7 @@ function drawTensor(
    * heads.
    */
   const rows = (noise: number, along: (row: number, head: number) => number, group?: number): void => {
-    if (noise > 0) random.fillNormal(values, noise * scale);
+    if (noise > 0) random.fillNormal(values, noise * scale, drawer);
     const direction = directions();
     for (let start = 0, row = 0; start < values.length; start += columns, row += 1) {
       const head = Math.floor(row / rowCount);
@@ -309,7 +317,7 @@ function drawTensor(
   const steps = 2 ** ends.mantissa;
   switch (rule) {
     case 'normal':
-      random.fillNormal(values, scale);
+      random.fillNormal(values, scale, drawer);
       break;
     case 'along':
       rows(0, () => 1);
@@ -357,7 +365,7 @@ function drawTensor(
     case 'rows_larger': {
       // Larger values have one sign, because an honest kernel's error is beyond the tolerance where they cancel out.
       if (rule === 'rows_larger') each(magnitude);
-      else random.fillNormal(values, scale);
+      else random.fillNormal(values, scale, drawer);
       const factors = APART[rule];
       const factor = (): number => factors[random.below(factors.length)]!;
       // Whole heads, or rows of any head, but never the first. One is apart by each factor, and in half of the draws
@@ -389,7 +397,7 @@ function drawTensor(
       );
       break;
     case 'lone_row': {
-      random.fillNormal(values, scale);
+      random.fillNormal(values, scale, drawer);
       const all = values.length / columns;
       const lone = all > 1 ? 1 + random.below(all - 1) : 0;
       for (let d = 0; d < columns; d += 1)
@@ -420,28 +428,28 @@ function drawTensor(
     case 'channels_down': {
       const up = rule === 'channels_up' ? 1 : -1;
       const powers = exponents();
-      random.fillNormal(values, scale);
+      random.fillNormal(values, scale, drawer);
       each((now, head, channel) => now * 2 ** (up * powers[groupOf(head) * columns + channel]!));
       break;
     }
     case 'outlier_channels': {
-      random.fillNormal(values, scale);
+      random.fillNormal(values, scale, drawer);
       const outliers = ofHeads(() => [random.below(columns), random.below(columns)]);
       each((now, head, channel) => (outliers[head]!.includes(channel) ? now + OUTLIER_CHANNEL * scale : now));
       break;
     }
     case 'outlier_elements':
-      random.fillNormal(values, scale);
+      random.fillNormal(values, scale, drawer);
       each((now) => (random.below(OUTLIER_ONE_IN) === 0 ? now * OUTLIER_ELEMENT : now));
       break;
     case 'lone_elements':
-      random.fillNormal(values, scale);
+      random.fillNormal(values, scale, drawer);
       for (let start = 0; start < values.length; start += columns)
         values[start + random.below(columns)] = LONE_ELEMENT * scale;
       break;
     case 'repeated': {
       // In the first head only one row differs, so a check of a few rows hardly finds it.
-      random.fillNormal(values, scale);
+      random.fillNormal(values, scale, drawer);
       const others = ofHeads((head) => (head === 0 ? Math.min(last, 1 + random.below(last)) : undefined));
       const common = values.slice();
       const headLength = rowCount * columns;
@@ -455,14 +463,14 @@ function drawTensor(
       break;
     }
     case 'sinks':
-      random.fillNormal(values, scale);
+      random.fillNormal(values, scale, drawer);
       each((now) => (random.below(FAR_SINK_ONE_IN) === 0 ? MOST_FAR_LOGIT * (random.next() / 2 ** 31 - 1) : now));
       break;
     case 'slopes':
       each(() => 2 ** (-LEAST_SLOPE * (random.next() / 2 ** 32)));
       break;
     case 'masked':
-      random.fillNormal(values, scale);
+      random.fillNormal(values, scale, drawer);
       each((now) => (random.below(MASKED_ONE_IN) === 0 ? -Infinity : now));
       for (let start = 0; start < values.length; start += columns) {
         const run = random.below(MASKED_RUN_ONE_IN * 2);
@@ -480,7 +488,7 @@ function drawTensor(
       }
       break;
     case 'two_scales': {
-      random.fillNormal(values, scale);
+      random.fillNormal(values, scale, drawer);
       const factors = ofHeads(() => Array.from({ length: columns }, () => 1 + random.below(2)));
       each((now, head, channel) => now * factors[head]![channel]!);
       break;

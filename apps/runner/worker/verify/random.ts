@@ -1,3 +1,8 @@
+import type { Reference } from '../driver/reference.ts';
+
+/** Draws normal values natively, on all threads. */
+export type NormalDrawer = Pick<Reference, 'normal'>;
+
 /**
  * Philox 2x32 with ten rounds (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC11). The n-th number
  * depends only on the seed and n, so an input can be repeated from its seed on any host.
@@ -37,8 +42,17 @@ export class CounterRandom {
     return Math.floor((this.next() / 2 ** 32) * count);
   }
 
-  /** Fills with N(0, 1) times `scale`, by Box and Muller's method. */
-  fillNormal(values: Float32Array, scale: number): void {
+  /**
+   * Fills with N(0, 1) times `scale`, by Box and Muller's method. A drawer gives the same bits sooner, but only from
+   * the beginning of the stream.
+   */
+  fillNormal(values: Float32Array<ArrayBuffer>, scale: number, drawer?: NormalDrawer): void {
+    if (drawer && values.length >= LEAST_NATIVE && this.#counter === 0 && !this.#hasSecond) {
+      const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+      drawer.normal(bits, { dtype: 'fp32', key: this.key, stream: this.stream, scale });
+      this.#counter = Math.ceil(values.length / 2);
+      return;
+    }
     for (let i = 0; i < values.length; i += 2) {
       const radius = scale * Math.sqrt(-2 * Math.log((this.next() + 1) / 2 ** 32));
       const angle = (2 * Math.PI * this.next()) / 2 ** 32;
@@ -47,6 +61,9 @@ export class CounterRandom {
     }
   }
 }
+
+/** With fewer values, starting threads takes longer than drawing. */
+const LEAST_NATIVE = 4096;
 
 const MULTIPLIER = 0xd256d193;
 const WEYL = 0x9e3779b9;

@@ -59,7 +59,8 @@ export class ReferenceBook {
   #entries = new Map<string, Entry>();
   /** Elements of all answers that are computed or being computed, and were not taken yet. */
   #held = 0;
-  #onRoom: () => void = () => undefined;
+  /** Settles when the next answer leaves. */
+  #left = Promise.withResolvers<void>();
   #working: Promise<void> = Promise.resolve();
 
   constructor(reference: Reference, mostElements: number = MAX_ELEMENTS) {
@@ -72,8 +73,13 @@ export class ReferenceBook {
     const entries = this.#forget();
     const wanted = wantedOf(cases).filter(({ kind }) => elementsOf(kind) <= this.#mostElements);
     for (const { kind, input } of wanted) entries.set(keyOf(kind, input), { state: 'wanted' });
+    // One input is drawn on this thread while other threads compute the answer to the one before.
+    const queue = wanted.values();
+    const computeAll = async (): Promise<void> => {
+      for (const each of queue) await this.#compute(entries, each);
+    };
     this.#working = this.#working.then(async () => {
-      for (const each of wanted) await this.#compute(entries, each);
+      await Promise.all([computeAll(), computeAll()]);
     });
   }
 
@@ -103,20 +109,25 @@ export class ReferenceBook {
 
   #forget(): Map<string, Entry> {
     this.#held = 0;
-    this.#onRoom();
+    this.#tellLeft();
     this.#entries = new Map();
     return this.#entries;
   }
 
   #release(kind: ProblemCase): void {
     this.#held -= elementsOf(kind);
-    this.#onRoom();
+    this.#tellLeft();
+  }
+
+  #tellLeft(): void {
+    this.#left.resolve();
+    this.#left = Promise.withResolvers();
   }
 
   /** Settles when the answer fits, or when these entries were replaced. */
   async #room(entries: Map<string, Entry>, elements: number): Promise<void> {
     while (this.#entries === entries && this.#held > 0 && this.#held + elements > this.#mostElements)
-      await new Promise<void>((resolve) => (this.#onRoom = resolve));
+      await this.#left.promise;
   }
 
   async #compute(entries: Map<string, Entry>, { kind, input, yardstick }: Wanted): Promise<void> {
