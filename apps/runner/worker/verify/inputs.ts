@@ -261,12 +261,15 @@ function sharedVectors(drawnCase: ProblemCase, seed: string): (layout: Layout) =
       exponents: once(() => drawExponents(batches * groups * columns, { seed, most: DTYPES[dtype].channelExponent })),
     };
     byExtent.set(key, vectors);
-    return {
-      ...vectors,
-      groupOf: (matrix) => {
+    const groupsOf = once(() =>
+      Array.from({ length: layout.heads }, (_, matrix) => {
         const { batch, head } = layout.placeOf(matrix);
         return (batches === 1 ? 0 : batch * groups) + Math.floor((head * groups) / headsOf(layout));
-      },
+      }),
+    );
+    return {
+      ...vectors,
+      groupOf: (matrix) => groupsOf()[matrix]!,
     };
   };
 }
@@ -302,8 +305,9 @@ function drawTensor(
   };
   /** Replaces every element separately. */
   const each = (value: (now: number, head: number, channel: number) => number): void => {
-    for (let i = 0; i < values.length; i += 1)
-      values[i] = value(values[i]!, Math.floor(i / (columns * rowCount)), i % columns);
+    for (let head = 0, i = 0; head < heads; head += 1)
+      for (let row = 0; row < rowCount; row += 1)
+        for (let channel = 0; channel < columns; channel += 1, i += 1) values[i] = value(values[i]!, head, channel);
   };
   const ofHeads = <Value>(make: (head: number) => Value): Value[] =>
     Array.from({ length: heads }, (_, head) => make(head));
@@ -311,6 +315,8 @@ function drawTensor(
   const magnitude = (): number => scale * 2 ** ((2 * random.next()) / 2 ** 32 - 1);
   /** The factor along the direction of Q that gives this logit, because Q K^T / sqrt(D) has D addends. */
   const logit = (wanted: number): number => wanted / Math.sqrt(columns);
+  /** One sign for a channel of a head, and the other for the next channel. */
+  const signOf = (head: number, channel: number): number => ((groupOf(head) + channel) % 2 === 0 ? 1 : -1);
   const last = Math.max(1, rowCount - 1);
   /** Inputs of bf16 and fp32 reach the ends of fp16; inputs of 8 bits reach the ends of their own dtype. */
   const ends = DTYPES[isSmall(dtype) ? dtype : 'fp16'].format;
@@ -391,10 +397,7 @@ function drawTensor(
       break;
     case 'upper_half':
       // One sign in a channel: where large numbers cancel out, an honest kernel's error is beyond the tolerance.
-      each(
-        (_, head, channel) =>
-          (-1) ** (groupOf(head) + channel) * scale * upperHalf(ends.largest, random.next() / 2 ** 32),
-      );
+      each((_, head, channel) => signOf(head, channel) * scale * upperHalf(ends.largest, random.next() / 2 ** 32));
       break;
     case 'lone_row': {
       random.fillNormal(values, scale, drawer);
@@ -406,7 +409,7 @@ function drawTensor(
     }
     case 'one_sign':
       each((_, head, channel) => {
-        const sign = (-1) ** (groupOf(head) + channel);
+        const sign = signOf(head, channel);
         // Sums of int8 are as large as they can be only if all products have one sign and both factors are large.
         return sign * (dtype === 'int8' ? upperHalf(ends.largest, random.next() / 2 ** 32) : magnitude());
       });
@@ -427,9 +430,9 @@ function drawTensor(
     case 'channels_up':
     case 'channels_down': {
       const up = rule === 'channels_up' ? 1 : -1;
-      const powers = exponents();
+      const powers = Float64Array.from(exponents(), (exponent) => 2 ** (up * exponent));
       random.fillNormal(values, scale, drawer);
-      each((now, head, channel) => now * 2 ** (up * powers[groupOf(head) * columns + channel]!));
+      each((now, head, channel) => now * powers[groupOf(head) * columns + channel]!);
       break;
     }
     case 'outlier_channels': {
@@ -496,9 +499,13 @@ function drawTensor(
     case 'every_exponent': {
       const { least, most } = DTYPES[range].exponents;
       const between = Math.max(1, columns - 1);
+      const powers = Array.from(
+        { length: columns },
+        (_, place) => 2 ** (least + Math.round((place / between) * (most - least))),
+      );
       each((_, head, channel) => {
         const place = (channel + groupOf(head) * HEAD_SHIFT) % columns;
-        return scale * (1 + random.next() / 2 ** 32) * 2 ** (least + Math.round((place / between) * (most - least)));
+        return scale * (1 + random.next() / 2 ** 32) * powers[place]!;
       });
       break;
     }
