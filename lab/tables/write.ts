@@ -1,7 +1,7 @@
 /**
  * `npm run ladder`: makes tables from lab/results, which has the programs' original JSON, and the table of fa-tui's
- * keys. It writes the tables into documents, between marks such as `<!-- results -->`, and writes the page of every
- * results folder. No figure in them is typed by hand. write.test.ts checks that they are current.
+ * keys. It writes the tables into documents, between marks such as `<!-- results -->`, and writes the pages of the
+ * usual campaigns. No figure in them is typed by hand. write.test.ts checks that they are current.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
@@ -13,20 +13,17 @@ import { quantile } from '@flashcore/shared/statistics';
 import { formatMarkdown } from '@flashcore/tools/format-markdown';
 import { editRounds, torchExtension } from './edit-times.ts';
 import { emulatorPage, emulatorSentence } from './emulator-page.ts';
-import { estimateMarkdown } from './l4-table.ts';
 import { resultsMarkdown } from './ladder-tables.ts';
 import { graphRows, overlapRows } from './launch-cost.ts';
-import { markdownTable, fixed, notedTable, validity } from './markdown.ts';
+import { markdownTable } from './markdown.ts';
 import { engineTimesMarkdown, timeEstimatesMarkdown, watchingTimesMarkdown } from './time-estimates.ts';
 import { frontEndsMarkdown } from './front-ends-table.ts';
 import { countersMarkdown } from './measured-counters.ts';
 import { resultsPage } from './results-page.ts';
 import { sanitizerMarkdown } from './sanitizer-table.ts';
-import { newestSweepMarkdown, sweepPage, sweepSentence } from './sweep-page.ts';
 import { secondsPage } from './seconds-page.ts';
-import { tunePage } from './tune-page.ts';
 import { wallsMarkdown } from './walls.ts';
-import { experimentsOf, filesOf, foldersWith, jsonOf, laddersMeasured, RESULTS, rowsOf, textOf } from './results.ts';
+import { experimentsOf, filesOf, foldersWith, jsonOf, laddersMeasured, RESULTS, rowsOf } from './results.ts';
 import { ladderSteps } from '@flashcore/tools/ladder-steps';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -52,7 +49,6 @@ export async function documents(): Promise<Document[]> {
     results: resultsMarkdown(steps),
     'results-summary': summaryMarkdown(),
     overlap: overlapMarkdown(),
-    'l4-estimate': estimateMarkdown(steps),
     'ladder-verified': emulatorSentence(),
     sanitizer: sanitizerMarkdown(),
     counters: countersMarkdown(),
@@ -62,8 +58,6 @@ export async function documents(): Promise<Document[]> {
     exported: exportTimesMarkdown(),
     estimates: timeEstimatesMarkdown(),
     'front-ends': frontEndsMarkdown(),
-    sweep: newestSweepMarkdown(),
-    'sweep-summary': `${sweepSentence()}\n`,
     archives: archivesMarkdown(),
     keys: keysMarkdown(),
   };
@@ -101,19 +95,13 @@ export async function documents(): Promise<Document[]> {
 }
 
 /**
- * The page of a results folder, by the folder's contents: a run on the emulator, experiments with copies of kernels, or
- * a GPU host's measurements. Undefined for all other folders, whose pages are written by hand.
+ * The page of a results folder, by the folder's contents: a run on the emulator, a GPU host's measurements, or the
+ * seconds of edits. Undefined for all other folders, whose pages no longer change.
  */
 function pageOf(folder: string): string | undefined {
   if (jsonOf(folder, 'ladder.json')) return emulatorPage(folder);
   if (foldersWith(/^(run|several)\..*\.json$/).includes(folder)) return resultsPage(folder);
-  const sweep = sweepPage(folder);
-  if (sweep !== undefined) return sweep;
-  const tune = tunePage(folder);
-  if (tune !== undefined) return tune;
-  const seconds = secondsPage(folder);
-  if (seconds !== undefined) return seconds;
-  return folder.includes('-tried-') ? triedPage(folder) : undefined;
+  return secondsPage(folder);
 }
 
 /** A list of the archives of all campaigns, with their digests. */
@@ -214,42 +202,6 @@ function exportTimesMarkdown(): string {
 }
 
 const microseconds = (values: readonly number[]): string => quantile(values, 0.5).toFixed(2);
-
-function triedPage(folder: string): string {
-  const rows = rowsOf(folder, /^bench\..*\.json$/).toSorted((a, b) => a.kernel.localeCompare(b.kernel));
-  const { device, protocol } = experimentsOf(folder, /^bench\..*\.json$/)[0]!.result!.provenance!;
-  const shapes = new Set(rows.map(({ benchmark }) => formatShape(benchmark.shape!)));
-  return [
-    `# Tried on ${device!.name}\n`,
-    `Copies of a kernel with one change each, hot at ${[...shapes].join(', ')}, ${protocol}${timeLimit(folder)}: figures for the kernels' \`notes\`, which say what was changed; not for a leaderboard. The commands are in commands.txt.\n`,
-    notedTable(
-      ['copy', 'hot p50 us', '95 % interval', 'registers', 'spills B', 'CTAs/SM', 'output'],
-      rows.map(({ kernel, variant, benchmark }) => {
-        const { latency, outputCheck } = benchmark;
-        const [entry] = variant.build!.entries;
-        return {
-          note: validity(benchmark),
-          cells: [
-            kernel,
-            fixed(latency!.p50Us, 2),
-            `${fixed(latency!.p50LowUs, 2)} to ${fixed(latency!.p50HighUs, 2)}`,
-            String(entry!.registersPerThread),
-            String(entry!.spillStoreBytes + entry!.spillLoadBytes),
-            String(entry!.ctasPerSm),
-            outputCheck,
-          ],
-        };
-      }),
-    ),
-  ].join('\n');
-}
-
-/** The time limit that the recorded commands have given. */
-function timeLimit(folder: string): string {
-  const commands = textOf(folder, 'commands.txt') ?? '';
-  const seconds = [...new Set([...commands.matchAll(/--max-seconds ([\d.]+)/g)].map(([, text]) => text!))];
-  return seconds.length > 0 ? `, ended after ${seconds.join(' or ')} s` : '';
-}
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   for (const { path, current, wanted } of await documents()) {

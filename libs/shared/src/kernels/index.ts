@@ -2,7 +2,6 @@
 export * from './cases.ts';
 export * from './copied-kernel.ts';
 export * from './devices.ts';
-export * from './estimate.ts';
 export * from './expression-code.ts';
 export * from './gates/evaluate-gates.ts';
 export * from './gates/gate.ts';
