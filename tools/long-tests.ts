@@ -21,7 +21,7 @@ export const LONG_TESTS = [
   '**/e2e/{agreeing-figures,bundle,champions,check-kernels,ci-workflows,crash,devices,eight-bit-dtypes}.test.ts',
   '**/e2e/{evaluate,evolve,experiment,faulty,first-steps,fleet,fleet-trouble,hostile-text}.test.ts',
   '**/e2e/{import-problem,import-program,languages,lent-terminal,mcp,odd-names,operation,own-attention,own-folder,own-problem,package,poor-host}.test.ts',
-  '**/e2e/{problem-page,project,project-login,remote,several-people,triton-faults,tui-commands}.test.ts',
+  '**/e2e/{problem-page,project,project-login,remote,several-people,triton-faults,tui-decisions}.test.ts',
   '**/e2e/{tui-life,tune,unfair-paths,uninstall}.test.ts',
 ];
 
@@ -98,7 +98,6 @@ export const LONG_SECONDS: Readonly<Record<string, number>> = {
   'test/e2e/problems.test.ts': 970,
   'test/e2e/remote.test.ts': 152,
   'test/e2e/triton-faults.test.ts': 178,
-  'test/e2e/tui-commands.test.ts': 209,
   'test/e2e/unfair-paths.test.ts': 467,
   'test/native/oracle-beside-torch.test.ts': 120,
   'test/reliability/kill.test.ts': 114,

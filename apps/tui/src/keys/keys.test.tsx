@@ -283,6 +283,7 @@ describe('every command of the table', () => {
         await reach?.stage?.();
         if (reach?.first !== undefined) await terminal.press(reach.first);
         const before = terminal.store.state;
+        expect(reach?.shows(before, before), 'what the key shows was there before it was pressed').toBe(false);
         await terminal.press(raw(key));
         await expect.poll(() => reach?.shows(before, terminal.store.state)).toBe(true);
       });
