@@ -23,7 +23,7 @@ import { findGroups } from './sandbox/groups.ts';
 import { AddressInUse, mostDescriptors } from './rpc/listen.ts';
 import { startRunner } from './runner.ts';
 import { DirectoryInUse, networkDisk } from './store/directory-lock.ts';
-import { SchemaTooNew } from './store/migrations.ts';
+import { UnknownSchema } from './store/migrations.ts';
 
 const EXIT_USAGE = 2;
 const EXIT_CANNOT_RUN = 3;
@@ -178,7 +178,7 @@ function exitCode(error: unknown): number {
  */
 function isExpected(error: Error): boolean {
   return (
-    [UsageError, AddressInUse, DirectoryInUse, FlashcoreError, GatewayUnreachable, SchemaTooNew].some(
+    [UsageError, AddressInUse, DirectoryInUse, FlashcoreError, GatewayUnreachable, UnknownSchema].some(
       (kind) => error instanceof kind,
     ) || 'syscall' in error
   );

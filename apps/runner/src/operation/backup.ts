@@ -3,7 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { UsageError } from '@flashcore/shared/contract';
 import { lockDirectory } from '../store/directory-lock.ts';
-import { SCHEMA_VERSION, SchemaTooNew } from '../store/migrations.ts';
+import { requireKnownSchema } from '../store/migrations.ts';
 
 /** A backup that passed the check. */
 export interface Backup {
@@ -40,11 +40,11 @@ export function backUp(dataDirectory: string, file: string): Backup {
 
 /**
  * Replaces a stopped runner's database with a backup. The old database is kept next to it, under the returned name.
- * Throws UsageError, DirectoryInUse, SchemaTooNew.
+ * Throws UsageError, DirectoryInUse, UnknownSchema.
  */
 export function restore(dataDirectory: string, file: string): Backup & { before: string | undefined } {
   const backup = check(file);
-  if (backup.schemaVersion > SCHEMA_VERSION) throw new SchemaTooNew(backup.schemaVersion);
+  requireKnownSchema(backup.schemaVersion);
   const unlock = lockDirectory(dataDirectory);
   try {
     const place = join(dataDirectory, 'flashcore.db');

@@ -1,6 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { fromBinary, fromJson, toBinary, toJson, type JsonValue } from '@bufbuild/protobuf';
-import { FlashcoreError, JobEventSchema, VERDICT_WORDS, withCurrentNames } from '@flashcore/shared/contract';
+import { FlashcoreError } from '@flashcore/shared/contract';
 import type { Database } from './database.ts';
 
 /** An event in stored and sent form: JobEvent in protobuf's binary form. */
@@ -74,21 +73,10 @@ interface EventRow extends StoredEvent {
   checksum: number | null;
 }
 
-/**
- * Removes old prefixes from reasons in a stored event (JobEvent in protobuf's binary form): until 2026-11-22 reasons
- * were stored as "not measured: …", and now the screens add these words. Events without such words are not decoded.
- */
-function withBareReasons(event: Uint8Array): Uint8Array {
-  const bytes = Buffer.from(event.buffer, event.byteOffset, event.byteLength);
-  if (!VERDICT_WORDS.some((words) => bytes.includes(words))) return event;
-  const json = withCurrentNames(toJson(JobEventSchema, fromBinary(JobEventSchema, event)));
-  return toBinary(JobEventSchema, fromJson(JobEventSchema, json as JsonValue));
-}
-
 function checked(jobId: number, expected: number, { sequence, event, checksum: stored }: EventRow): StoredEvent {
   if (sequence !== expected) throw damaged(jobId, expected);
   if (stored !== null && stored !== checksum(jobId, sequence, event)) throw damaged(jobId, sequence);
-  return { sequence, event: withBareReasons(event) };
+  return { sequence, event };
 }
 
 /** Detects flipped bits, and an event in another's place. */

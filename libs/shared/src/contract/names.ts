@@ -25,7 +25,7 @@ const RENAMED: Readonly<Record<string, string>> = {
 
 /** Texts that used to begin with the words of the adjacent verdict and are now only the reason. */
 const REASONS = new Set(['clockSource', 'detail', 'entriesMissing', 'missing', 'notMeasured', 'reason', 'sdpaMissing']);
-export const VERDICT_WORDS = ['not measured: ', 'not judged: '] as const;
+const VERDICT_WORDS = ['not measured: ', 'not judged: '] as const;
 
 /**
  * Converts a JSON document of any earlier contract version to the current field names. Recordings and stored results
