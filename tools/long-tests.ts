@@ -10,7 +10,8 @@ const CHECKOUT = join(import.meta.dirname, '..');
  * processors.
  */
 export const LONG_TESTS = [
-  '**/{reliability,interop}/*.test.ts',
+  '**/interop/*.test.ts',
+  '**/reliability/!(bad-requests).test.ts',
   '**/ladder/{engines,ladder}.test.ts',
   '**/build/{entries-apart,kept-state}.test.ts',
   '**/export/torch-signatures.test.ts',

@@ -82,6 +82,20 @@ const ofEveryJob = (['build', 'verify', 'benchmark', 'profile', 'runExperiment']
     'INVALID_REQUEST',
     'options.max_run_seconds',
   ],
+  [
+    'a limit beyond a week',
+    rpc,
+    { ...V6, options: { maxRunSeconds: 1e9 } },
+    'INVALID_REQUEST',
+    'options.max_run_seconds',
+  ],
+  [
+    'an empty kernel id',
+    rpc,
+    { kernel: { source: { case: 'kernelId', value: '' } } },
+    'INVALID_REQUEST',
+    'kernel.kernel_id',
+  ],
   ['an unknown device', rpc, { ...V6, options: { deviceId: 'gpu99' } }, 'INVALID_REQUEST', 'options.device_id'],
   [
     'a parameter that is no identifier',
@@ -160,6 +174,13 @@ const ofEveryJob = (['build', 'verify', 'benchmark', 'profile', 'runExperiment']
     tree(file('kernel.yaml', 1n, sha256Of('x')), file('é'.repeat(200))),
     'INVALID_REQUEST',
     'kernel.tree.files[1].path',
+  ],
+  [
+    'a tree with two paths that differ only in case',
+    rpc,
+    tree(file('kernel.yaml'), file('a.cu'), file('A.cu')),
+    'INVALID_REQUEST',
+    'kernel.tree.files',
   ],
   [
     'a tree of too many bytes',
@@ -281,6 +302,13 @@ export const rows: Row[] = [
     'INVALID_REQUEST',
     'settings.protocol.min_samples',
     'settings.protocol.max_samples',
+  ],
+  [
+    'an interval twice as wide as the value',
+    'benchmark',
+    { ...V6, settings: { protocol: { targetRelativeHalfWidth: 2 } } },
+    'INVALID_REQUEST',
+    'settings.protocol.target_relative_half_width',
   ],
   [
     'an endless benchmark',
