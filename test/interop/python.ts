@@ -8,18 +8,13 @@ export const PYTHON = '/usr/bin/python3';
 interface PythonOptions {
   folder: string;
   address: string;
-  input?: string;
 }
 
 /**
  * Runs a program of this folder with a runner's address and a file that describes the contract. Returns the JSON that
  * the program prints. The runner may be in this process.
  */
-export async function runPython(
-  program: string,
-  args: string[],
-  { folder, address, input = '' }: PythonOptions,
-): Promise<unknown> {
+export async function runPython(program: string, args: string[], { folder, address }: PythonOptions): Promise<unknown> {
   const descriptors = join(folder, 'flashcore.binpb');
   execFileSync(join(ROOT, 'node_modules/.bin/buf'), ['build', '-o', descriptors], {
     cwd: ROOT,
@@ -27,9 +22,8 @@ export async function runPython(
     env: { ...process.env, BUF_CACHE_DIR: join(folder, 'buf') },
   });
   const child = spawn(PYTHON, [join(import.meta.dirname, program), address, descriptors, ...args], {
-    stdio: ['pipe', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1' },
   });
-  child.stdin.end(input);
   return json(child.stdout);
 }

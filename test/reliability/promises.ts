@@ -33,11 +33,7 @@ export const PROMISES = {
   },
   'requests-are-jobs': {
     promise: 'The same request_id and body give the same job; the same id with another body gives ALREADY_EXISTS',
-    tests: [
-      'test/reliability/requests.test.ts',
-      'test/interop/bad-requests.test.ts',
-      'apps/runner/src/rpc/jobs.test.ts',
-    ],
+    tests: ['test/reliability/requests.test.ts', 'apps/runner/src/rpc/jobs.test.ts'],
   },
   'slow-watchers': {
     promise: 'A slow or dead watcher neither slows a job nor grows memory',
@@ -119,7 +115,6 @@ export const PROMISES = {
     tests: [
       'test/reliability/bad-requests.test.ts',
       'test/reliability/fuzz.test.ts',
-      'test/interop/bad-requests.test.ts',
       'apps/runner/src/rpc/requests.test.ts',
     ],
   },

@@ -1,6 +1,6 @@
 /**
- * Bad requests for each RPC, with the reason and the fields that each refusal names. grpc-js
- * (test/reliability/bad-requests.test.ts) and Python's gRPC (test/interop) send them.
+ * Bad requests for each RPC, with the reason and the fields that each refusal names;
+ * test/reliability/bad-requests.test.ts sends them.
  */
 import { type RpcName, type RpcRequestInit } from '@flashcore/shared/client';
 import { sha256Of } from '@flashcore/shared/kernels';
