@@ -2,11 +2,10 @@
  * The whole path with real input: kernel folder → daemon → compilers → emulator → gates, through fa-tui called as a
  * user calls it.
  */
-import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { Outcome, Verdict, type GetJobResponse } from '@flashcore/shared/contract';
-import { edited } from '@flashcore/shared/testing';
+import { Outcome, Verdict } from '@flashcore/shared/contract';
 import { Home, ROOT } from '../support/home.ts';
 
 const PARITY_SHAPES = [
@@ -49,37 +48,6 @@ test.each(['fa_v2_wmma', 'flashcore_v6'])(
   },
   180_000,
 );
-
-test('a copied and changed kernel folder outside the repository runs on a runner that has never seen it', async () => {
-  const folder = join(home.path, 'my_kernel');
-  cpSync(join(ROOT, 'kernels/fa_v1_baseline'), folder, { recursive: true });
-  const manifest = readFileSync(join(folder, 'kernel.yaml'), 'utf8');
-  writeFileSync(join(folder, 'kernel.yaml'), edited(manifest, /^id: .*$/m, 'id: my_kernel'));
-  const source = join(folder, 'fa_v1_baseline.cu');
-  writeFileSync(source, `// changed outside the repository\n${readFileSync(source, 'utf8')}`);
-
-  await using other = new Home();
-  const { address } = await other.startDaemon();
-  const { response, exitCode, stderr } = other.runJson([
-    'verify',
-    folder,
-    '--runner',
-    address,
-    '--shape',
-    '1x2x113x64c',
-    '--seeds',
-    '1',
-  ]);
-  expect(response.job!.kernelId, stderr).toBe('my_kernel');
-  expect(passes(response)).toEqual(['1x2x113x64c PASS']);
-  expect(exitCode).toBe(0);
-}, 120_000);
-
-function passes(response: GetJobResponse): string[] {
-  return response.result!.variants[0]!.verify!.cases.map(
-    ({ shape, verdict }) => `${shapeText(shape!)} ${Verdict[verdict]}`,
-  );
-}
 
 interface ShapeJson {
   batch: number;

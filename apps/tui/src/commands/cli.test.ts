@@ -48,13 +48,6 @@ async function seen(child: Child, text: string): Promise<void> {
   throw new Error(`Wanted "${text}" on stderr, which ended with:\n${all}`);
 }
 
-if (ALL_TESTS)
-  test('an unknown kernel exits with 2, and prints the most similar names and the command that lists kernels', async () => {
-    const { code, stdout, stderr } = await run('run', 'fa_v2_wmm');
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toMatch(/^runner: embedded \(pid \d+, .*\)\nerror: .*"fa_v2_wmm".*fa_v2_wmma.*fa-tui kernels --all/);
-  });
-
 test('new makes a kernel that builds under its own id, and refuses an id that one of the runner’s kernels has', async () => {
   const folder = path.join(home, 'my_kernel');
   const { code, stdout } = await run('new', folder);
