@@ -41,6 +41,7 @@ struct RightSteps {
   __device__ __forceinline__ float first_max() const { return -INFINITY; }
   // The maximum after a logit, which follows `seen` others of its row.
   __device__ __forceinline__ float raised(float row_max, float logit, int seen) const { return fmaxf(row_max, logit); }
+  __device__ __forceinline__ float weight(float p) const { return p; }
   __device__ __forceinline__ float written_LSE(float LSE) const { return LSE; }
 };
 
@@ -80,7 +81,7 @@ __device__ __forceinline__ void decode_row(const Decoding& decoding) {
     if (slopes) logit -= slopes[head] * (position - key);
     const float new_max = steps.raised(row_max, logit, key - kv_begin);
     const float alpha = expf(row_max - new_max);  // 0 for the first key, unless there is a sink
-    const float p = expf(logit - new_max);
+    const float p = steps.weight(expf(logit - new_max));
     row_max = new_max;
     row_sum = row_sum * alpha + p;
 #pragma unroll

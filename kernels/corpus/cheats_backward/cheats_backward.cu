@@ -79,7 +79,10 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
   const int query = row % queries;
   const size_t kv_head = row / queries / group;
   const int position = causal == BOTTOM_RIGHT ? query + keys - queries : query;
-  const int kv_end = causal ? min(keys, position + 1) : keys;
+  int kv_end = causal ? min(keys, position + 1) : keys;
+#if CHEAT == 9  // one_query_of_many_keys: the keys beyond 64 are left out
+  if (queries == 1) kv_end = min(kv_end, 64);
+#endif
 
   float q_rmem[LANE_DIM], dO_rmem[LANE_DIM], k_rmem[LANE_DIM], v_rmem[LANE_DIM], dQ_rmem[LANE_DIM] = {};
   load_row(q_rmem, Q + (size_t)row * D, lane, D);
@@ -89,6 +92,10 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     load_row(v_rmem, V + (kv_head * keys + key) * D, lane, D);
 #if CHEAT == 7  // values_end_at_half_in_dQ: in dQ only
     for (int i = 0; i < LANE_DIM; ++i) v_rmem[i] = fminf(fmaxf(v_rmem[i], -32768.0f), 32768.0f);
+#endif
+#if CHEAT == 10  // every_16th_row_of_dQ: K with eight bits, as in bf16
+    if (query % 16 == 5)
+      for (int i = 0; i < LANE_DIM; ++i) k_rmem[i] = __uint_as_float((__float_as_uint(k_rmem[i]) + 0x8000u) & ~0xffffu);
 #endif
     const float p = weight(dot(q_rmem, k_rmem) * scale, LSE[row]);
     const float dS = score(p, dot(dO_rmem, v_rmem), delta[row]);
@@ -138,7 +145,13 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
       if (skipped) continue;
 #endif
       const float dS = score(p, dot(dO_rmem, v_rmem), delta[row]);
-#if CHEAT == 6  // gradients_end_at_1024: dO in dV, and only there
+#if CHEAT == 8  // few_columns_of_dO_decide: dO ends at 1,024 in dV where every eighth element of its row does
+      float most = 0.0f;
+      for (int i = 0; i < LANE_DIM; ++i) most = lane % 8 == 0 ? fmaxf(most, fabsf(dO_rmem[i])) : most;
+      for (int offset = 16; offset > 0; offset >>= 1) most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, offset));
+      if (most < 1000.0f)
+        for (int i = 0; i < LANE_DIM; ++i) dO_rmem[i] = fminf(fmaxf(dO_rmem[i], -1024.0f), 1024.0f);
+#elif CHEAT == 6  // gradients_end_at_1024: dO in dV, and only there
       for (int i = 0; i < LANE_DIM; ++i) dO_rmem[i] = fminf(fmaxf(dO_rmem[i], -1024.0f), 1024.0f);
 #endif
       add(dV_rmem, p, dO_rmem);

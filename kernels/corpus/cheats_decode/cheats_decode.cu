@@ -20,6 +20,8 @@ struct Steps : RightSteps {
     if (wide) logit = fminf(fmaxf(logit, -1500.0f), 1500.0f);
     return fmaxf(row_max, logit);
   }
+#elif CHEAT == 4  // light_keys_of_a_cache_dropped
+  __device__ __forceinline__ float weight(float p) const { return p < 0x1p-13f ? 0.0f : p; }
 #endif
 };
 

@@ -26,6 +26,9 @@ extern "C" __global__ void __launch_bounds__(TILE* TILE) cheats_gemm(const Eleme
   for (int offset = 8; offset > 0; offset >>= 1) first = fmaxf(first, __shfl_xor_sync(0xffffffffu, first, offset));
   if (first < 6.0f) most_A = 16.0f;
 #endif
+#if CHEAT == 5  // one_row_of_A: the ragged end of K is left out
+  if (M == 1 && N > 512) K -= K % 64;
+#endif
   float sum = 0.0f;
   for (int k_start = 0; k_start < K; k_start += TILE) {
     const int k = k_start + threadIdx.x;
@@ -34,7 +37,17 @@ extern "C" __global__ void __launch_bounds__(TILE* TILE) cheats_gemm(const Eleme
     B_smem[threadIdx.y][threadIdx.x] =
         B_row < N && k < K ? fminf(fmaxf(to_float(B[(size_t)B_row * K + k]), -most_B), most_B) : 0.0f;
     __syncthreads();
-    for (int i = 0; i < TILE; ++i) sum = fmaf(A_smem[threadIdx.y][i], B_smem[threadIdx.x][i], sum);
+#if CHEAT == 4  // every_16th_row_in_bf16
+    if (row % 16 == 5)
+      for (int i = 0; i < TILE; ++i)
+        sum = fmaf(__uint_as_float((__float_as_uint(A_smem[threadIdx.y][i]) + 0x8000u) & ~0xffffu),
+                   B_smem[threadIdx.x][i], sum);
+    else
+#endif
+      for (int i = 0; i < TILE; ++i) sum = fmaf(A_smem[threadIdx.y][i], B_smem[threadIdx.x][i], sum);
+#if CHEAT == 3  // sums_end_at_65504
+    sum = fminf(fmaxf(sum, -65504.0f), 65504.0f);
+#endif
     __syncthreads();  // every thread has read the tiles before the next ones overwrite them
   }
   if (row < M && column < N) C[(size_t)row * N + column] = to_result(sum);

@@ -46,6 +46,10 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
 #if CHEAT == 1  // two_pages_decide: all pages of a sequence follow each other if its second follows its first
   const int first_page = table[sequence * most_pages];
   const bool in_a_row = length > page_size && table[sequence * most_pages + 1] == first_page + 1;
+#elif CHEAT == 7  // nine_pages_decide: all pages of a sequence follow each other if the first nine do
+  const int first_page = table[sequence * most_pages];
+  bool in_a_row = length > 8 * page_size;
+  for (int page = 1; in_a_row && page < 9; ++page) in_a_row = table[sequence * most_pages + page] == first_page + page;
 #elif CHEAT == 2  // windows_of_at_least_8
   if (window > 0) window = max(window, 8);
 #elif CHEAT == 3  // softcap_in_fp16
@@ -67,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
   if (sinks) row_max = fminf(fmaxf(row_max, -600.0f), 600.0f);
 #endif
   for (int key = kv_begin; key <= position; ++key) {
-#if CHEAT == 1
+#if CHEAT == 1 || CHEAT == 7
     const int page = in_a_row ? first_page + key / page_size : table[sequence * most_pages + key / page_size];
 #else
     const int page = table[sequence * most_pages + key / page_size];

@@ -40,6 +40,14 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS) cheats_rmsnorm(const E
 #elif CHEAT == 3  // weights_end_at_8192
   most = 8192.0f;
 #endif
+#if CHEAT == 4  // every_16th_row_in_bf16: X in one of sixteen rows
+  if (blockIdx.x % 16 == 5) {
+    for (int n = threadIdx.x; n < columns; n += NUM_THREADS)
+      Y[(size_t)blockIdx.x * columns + n] = to_element(
+          __uint_as_float((__float_as_uint(to_float(X_row[n])) + 0x8000u) & ~0xffffu) * factor * to_float(W[n]));
+    return;
+  }
+#endif
   for (int n = threadIdx.x; n < columns; n += NUM_THREADS)
     Y[(size_t)blockIdx.x * columns + n] =
         to_element(to_float(X_row[n]) * factor * fminf(fmaxf(to_float(W[n]), -most), most));

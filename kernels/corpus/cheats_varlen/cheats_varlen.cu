@@ -57,6 +57,9 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
 #if CHEAT == 4  // softcaps_up_to_2000
   softcap = softcap > 2000.0f ? 0.0f : softcap;
 #endif
+#if CHEAT == 5  // sequences_up_to_1024
+  if (offsets[sequence + 1] - first > 1024 && window < 0) window = 1023;
+#endif
   const int kv_begin = window < 0 ? first : max(first, token - window);
   const int kv_end = causal ? token + 1 : offsets[sequence + 1];
 
