@@ -329,30 +329,48 @@ int flashcore_rounding_ratio(const flashcore_compared* output, int32_t least_row
   if (!is_sound(output) || !output->rounding || !out) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
   const flashcore_compared o = *output;
   constexpr int BLOCK_ROWS = 16;
+  // How much larger the error of a single row or column may be, and the fewest elements over which it is averaged.
+  constexpr double OF_ONE = 2;
+  constexpr int64_t LEAST_OF_ONE = 16;
+  const auto root_mean = [](double squares, int64_t count) { return std::sqrt(squares / static_cast<double>(count)); };
   const int64_t of_task = heads_of_task(o.S, o.D), tasks = (o.heads + of_task - 1) / of_task;
   try {
     std::vector<BlockRatio> worst(static_cast<size_t>(tasks));
     const bool done = in_parallel(tasks, ALL_THREADS, [&] {
-      return [&, value = std::vector<double>(static_cast<size_t>(o.D))](int64_t task) mutable {
+      const auto D = static_cast<size_t>(o.D);
+      return [&, value = std::vector<double>(D), columns = std::vector<double>(D)](int64_t task) mutable {
         BlockRatio& most = worst[static_cast<size_t>(task)];
-        for (int64_t head = task * of_task; head < std::min(o.heads, (task + 1) * of_task); ++head)
+        const auto raise = [&most](double ratio, int64_t index) {
+          if (ratio > most.ratio) most = {ratio, index};
+        };
+        for (int64_t head = task * of_task; head < std::min(o.heads, (task + 1) * of_task); ++head) {
+          std::fill(columns.begin(), columns.end(), 0.0);
           for (int32_t first = 0; first < o.S; first += BLOCK_ROWS) {
-            double squares = 0;
+            double squares = 0, of_row = 0;
             int64_t counted = 0;
             for (int32_t row = first; row < std::min(o.S, first + BLOCK_ROWS); ++row) {
               const int64_t base = (head * o.S + row) * o.D;
               unpack(o.dtype, o.got, static_cast<size_t>(base), o.D, value.data());
+              const double before = squares;
               for (int32_t d = 0; d < o.D; ++d) {
                 const double error = value[d] - o.want[base + d], share = error == 0 ? 0 : error / o.rounding[base + d];
                 const bool finite = std::fabs(error) < INFINITE;
                 squares += finite ? share * share : 0;
+                columns[static_cast<size_t>(d)] += finite ? share * share : 0;
                 counted += finite;
               }
+              of_row = std::max(of_row, squares - before);
             }
+            if (least_rows == 0)
+              raise(root_mean(of_row, std::max<int64_t>(o.D, LEAST_OF_ONE)) / OF_ONE, (head * o.S + first) * o.D);
             const int64_t of = std::max(counted, int64_t{least_rows} * o.D);
-            const double ratio = counted > 0 ? std::sqrt(squares / static_cast<double>(of)) : 0;
-            if (ratio > most.ratio) most = {ratio, (head * o.S + first) * o.D};
+            if (counted > 0) raise(root_mean(squares, of), (head * o.S + first) * o.D);
           }
+          if (least_rows > 0) continue;
+          for (int32_t d = 0; d < o.D; ++d)
+            raise(root_mean(columns[static_cast<size_t>(d)], std::max<int64_t>(o.S, LEAST_OF_ONE)) / OF_ONE,
+                  head * o.S * o.D + d);
+        }
       };
     });
     if (!done) return FLASHCORE_REFERENCE_OUT_OF_MEMORY;

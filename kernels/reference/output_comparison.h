@@ -65,10 +65,13 @@ int flashcore_compare_output(const flashcore_compared* output, const flashcore_c
 int flashcore_max_abs_error(const flashcore_compared* output, double* out);
 
 // The error of an output relative to the expected rounding: for each block of 16 rows of a
-// head, the root of the mean of ((got - want) / rounding)^2 over the block's finite elements.
-// Writes the largest to out[0], and the index of its block's first element to out[1].
+// head, the root of the mean of ((got - want) / rounding)^2 over the block's finite elements; for each row and each
+// column of a head, half of that root over its own elements, at least 16 of them: otherwise a kernel could save work in
+// one row or column of 16, and be four times as far off there. Writes the largest to out[0], and the index of the first
+// element of its block, or of its column, to out[1].
 //   least_rows     a block of fewer rows is averaged over this many, as if the missing rows were exact, because a row's
-//                  errors may follow from few random numbers, as those of dQ do where keys are alike
+//                  errors may follow from few random numbers, as those of dQ do where keys are alike.
+//                  Not 0: rows and columns are not judged by themselves
 int flashcore_rounding_ratio(const flashcore_compared* output, int32_t least_rows, double* out);
 
 #ifdef __cplusplus

@@ -1,13 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import type { Shape } from '@flashcore/shared/contract';
 import {
+  accumulateOf,
   caseFlops,
   checkShape,
   planLaunches,
   problemCase,
   sameShape,
   valuesOf,
+  type Cases,
   type Distribution,
+  type Manifest,
   type Problem,
   type ProblemCase,
   type ResolvedVariant,
@@ -95,15 +98,16 @@ export function probesOf(variant: PlannedVariant, spec: VerifySpec, seed: string
     spec: { kernel, device },
   } = variant;
   const { manifest } = kernel;
-  const usual = spread(probeShapes(variant, spec), probes.distributions, seed);
+  const rules = probeRules(variant);
+  const usual = spread(probeShapes(variant, spec), rules, seed);
   const timed = spec.timedShapes.flatMap((shape): Probe[] => {
     const isTaken = checkShape(manifest, resolved, shape) === undefined;
     if (!isTaken || usual.some((probe) => sameShape(probe.shape, shape))) return [];
-    const rules = [
+    const inputs = [
       ...(affordsNormalInput(manifest.problem, device, shape) ? normalRules(distributions).slice(0, 1) : []),
-      ...rotated(probes.distributions, seed).slice(0, affordedInputs(manifest.problem, device, shape)),
+      ...rotated(rules, seed).slice(0, affordedInputs(manifest.problem, device, shape)),
     ];
-    return rules.length > 0 ? [{ shape, inputs: rules.map((rule) => ({ seed, rule })) }] : [];
+    return inputs.length > 0 ? [{ shape, inputs: inputs.map((rule) => ({ seed, rule })) }] : [];
   });
   return [...usual, ...timed, ...spread(longShapes(variant, spec), probes.long.distributions, seed)];
 }
@@ -172,6 +176,21 @@ function spread(groups: readonly (readonly Shape[])[], rules: readonly InputRule
   });
 }
 
+/** The probes' distributions for a kernel. Where sums are in fp16, partial sums may not exceed its largest number. */
+export function probeRules({
+  cases: { probes },
+  spec: {
+    kernel: { manifest },
+  },
+  resolved,
+}: Pick<PlannedVariant, 'resolved'> & {
+  cases: Pick<Cases, 'probes'>;
+  spec: { kernel: { manifest: Manifest } };
+}): Distribution[] {
+  const sums = accumulateOf(manifest, resolved.parameters);
+  return probes.distributions.filter((rule) => rule.sums === undefined || rule.sums === sums);
+}
+
 /** Distributions that scale N(0, 1), the largest logits first, so N(0, 1) itself comes last. */
 export const normalRules = (distributions: Readonly<Record<string, Distribution>>): Distribution[] =>
   Object.values(distributions)
@@ -226,7 +245,7 @@ export function drawnInputs(services: VariantServices, { drawn }: VerifySpec, sh
   const { problem } = services.spec.kernel.manifest;
   const { device } = services.spec;
   const probed = drawn.shapes.filter((each) => affordsProbe(problem, device, each));
-  const rules = rotated([...services.cases.probes.distributions, normal!.rule], normal!.seed);
+  const rules = rotated([...probeRules(services), normal!.rule], normal!.seed);
   const place = probed.findIndex((each) => sameShape(each, shape));
   if (place < 0) return [normal!, ...others];
   const turns = Math.max(probed.length, rules.length);

@@ -6,7 +6,7 @@ import type { InputRule } from '../../worker/messages/launchable.ts';
 import type { Trial } from '../../worker/messages/measuring.ts';
 import { isMadeOfHeads } from '../../worker/messages/pool-size.ts';
 import { affordedTrialSets, affordedTrials, affordsNormalInput } from '../spec/drawn-shapes.ts';
-import { normalRules, repeatedCase } from './coming-verification.ts';
+import { normalRules, probeRules, repeatedCase } from './coming-verification.ts';
 import type { VariantServices } from './job-services.ts';
 
 /** Distributions in one trial: at least as many as a small launch has drawn heads. */
@@ -25,7 +25,7 @@ export function trialsOn(services: VariantServices, shape: Shape): Trial[] {
   const { kernel, device, verify } = spec;
   if (!verify?.drawn) return [];
   const { manifest } = kernel;
-  const rules = shuffled(cases.probes.distributions);
+  const rules = shuffled(probeRules(services));
   const timed = planLaunches(manifest, resolved, shape);
   if (!isMadeOfHeads(timed)) {
     const repeats = repeatedCase(services, timed, shape);
@@ -50,7 +50,7 @@ export function trialsOn(services: VariantServices, shape: Shape): Trial[] {
 }
 
 /** Combined with heads of other distributions, rows of these kinds give logits of 1,000 and more. */
-const LARGE: readonly InputKind[] = ['largest', 'far_steps', 'rows_apart'];
+const LARGE: readonly InputKind[] = ['largest', 'far_steps', 'rows_apart', 'lone_channel', 'cancelling'];
 
 /** Whether heads of this distribution may be combined with heads of the others. */
 const meetsAny = ({ q, k, keyScale = 1 }: Distribution): boolean =>
@@ -63,7 +63,7 @@ const meetsAny = ({ q, k, keyScale = 1 }: Distribution): boolean =>
 const timedRule = (rule: Distribution): InputRule => ({
   ...rule,
   ...(rule.k.startsWith('channels_') && { q: 'normal', k: 'normal' }),
-  ...(['every_exponent', 'upper_half'].includes(rule.v) && { valueScale: rule.valueScale / 2 }),
+  ...(['every_exponent', 'upper_half', 'lone_upper_half'].includes(rule.v) && { valueScale: rule.valueScale / 2 }),
 });
 
 /** The values in an unpredictable order. */

@@ -15,7 +15,7 @@ export const PROTOCOL_VERSION = 'flashcore-protocol 4';
  * probes' distributions for the backward pass. 11: single large elements for softmax and RMSNorm, and the probes'
  * distributions in timed launches of every problem.
  */
-export const INPUTS_VERSION = 'flashcore-inputs 13';
+export const INPUTS_VERSION = 'flashcore-inputs 14';
 
 /**
  * A seed for the heads that the inputs of timed launches are made from. Drawn here rather than in the worker, so that

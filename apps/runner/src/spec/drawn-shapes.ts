@@ -230,6 +230,9 @@ const FORMS_SHARE = 0.5;
  */
 const LONE_SHAPES = 6;
 const LONE_DRAWS = 24;
+/** For each length, how many shapes have a single one, and how many are drawn to find them. */
+const SINGLE_SHAPES = 2;
+const SINGLE_DRAWS = 24;
 /** Share of a shape's FLOPs for one with the greatest length, and the most rows of its other lengths. */
 const LONGEST_SHARE = 1 / 4;
 const THIN = 16;
@@ -273,13 +276,20 @@ export function drawShapes(kernel: DrawnKernel, below: Below): Shape[] {
   const grid = device.simulated ? undefined : draw.beyondGrid();
   const bySize = (shapes: readonly Shape[]): Shape[] =>
     shapes.toSorted((a, b) => caseFlops(problem, a) - caseFlops(problem, b));
-  const all = uniqueShapes([...chosen, ...draw.lone(), ...draw.longest(), ...(grid ? [grid] : [])]);
+  const all = uniqueShapes([...chosen, ...draw.lone(), ...draw.single(), ...draw.longest(), ...(grid ? [grid] : [])]);
   return bySize(all.length >= FEW_SHAPES ? all : uniqueShapes([...all, ...draw.ofCases()]));
 }
 
 type Range = readonly [number, number];
 /** Values by axis or attribute name. */
 type Chosen = Map<string, number>;
+
+/** One of the values under `draw`, and the default. */
+interface DrawnAttribute {
+  name: string;
+  value: Expression;
+  usual: number;
+}
 
 /** Limits of one shape. */
 type Limits = Pick<Budget, 'flops' | 'elements'>;
@@ -325,7 +335,7 @@ class ShapeDraw {
     );
     this.classes = {
       tiles: constants.length > 0 ? constants : USUAL_TILES,
-      lengths: [16, 128, longest / 2, longest, 2 * longest, 4 * longest].toSorted((a, b) => a - b),
+      lengths: [1, 16, 128, longest / 2, longest, 2 * longest, 4 * longest].toSorted((a, b) => a - b),
       counts: [4, most, wave, MANY].toSorted((a, b) => a - b),
       widths: this.#widths,
       uses: manifest.uses,
@@ -345,7 +355,7 @@ class ShapeDraw {
    * defaults of axes that have them, and of all attributes but one.
    */
   shape(plain: boolean): Shape | undefined {
-    const drawn = plain ? this.#shuffled(this.#attributes()).slice(0, 1) : this.#attributes();
+    const drawn = plain ? this.#oneAttribute() : this.#attributes();
     const constants = drawn.filter(({ value }) => value.names.length === 0);
     const chosen: Chosen = new Map(constants.map(({ name, value }) => [name, valueOr(0, value, {})]));
     for (const { name } of this.#required('width')) {
@@ -424,13 +434,34 @@ class ShapeDraw {
   }
 
   /**
+   * For each length, shapes with a single one and with more of another: a kernel may take another path for one query or
+   * one row.
+   */
+  single(): Shape[] {
+    const lengths = this.#of('length').map(({ name }) => name);
+    if (lengths.length === 1) return [];
+    return lengths.flatMap((name) => {
+      const drawn = Array.from({ length: SINGLE_DRAWS }, () => {
+        const shape = this.shape(lengths.length === this.#required('length').length);
+        return shape ? (this.#taken(new Map([...Object.entries(valuesOf(shape)), [name, 1]]), this.budget) ?? []) : [];
+      });
+      return uniqueShapes(drawn.flat())
+        .filter((shape) => {
+          const scope = scopeOfShape(this.#problem, shape);
+          return entryOf(scope, name) === 1 && lengths.some((other) => entryOf(scope, other)! > THIN);
+        })
+        .slice(0, SINGLE_SHAPES);
+    });
+  }
+
+  /**
    * For each length, a thin shape with the greatest extent that the kernel's limits and a small part of the budget
    * allow: a length just below a limit is seldom drawn. Extents that cases have are left out.
    */
   longest(): Shape[] {
     const limits = { flops: LONGEST_SHARE * this.budget.flops, elements: this.budget.elements };
     const longestDrawn = this.#lengths.at(-1)![1];
-    const lengths = this.#required('length').map(({ name }) => name);
+    const lengths = this.#of('length').map(({ name }) => name);
     return lengths.flatMap((name) => {
       const chosen: Chosen = new Map();
       // Narrow rows leave room for the most of them.
@@ -467,8 +498,18 @@ class ShapeDraw {
     });
   }
 
+  /** One attribute at random, and those that its values depend on: a window needs a mask. */
+  #oneAttribute(): DrawnAttribute[] {
+    const all = this.#attributes();
+    const chosen = this.#oneOf(all);
+    const needed = this.#problem.attributes
+      .find(({ name }) => name === chosen?.name)
+      ?.draw.flatMap(({ names }) => names);
+    return all.filter((each) => each === chosen || needed?.includes(each.name));
+  }
+
   /** Chooses one value under `draw` for each attribute that the kernel uses. */
-  #attributes(): { name: string; value: Expression; usual: number }[] {
+  #attributes(): DrawnAttribute[] {
     return this.#problem.attributes.flatMap(({ name, draw, default: usual }) => {
       const value = this.#kernel.manifest.uses.has(name) ? this.#oneOf(draw) : undefined;
       return value ? [{ name, value, usual }] : [];

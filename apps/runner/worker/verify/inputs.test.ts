@@ -83,6 +83,45 @@ test('sinks, biases and lone rows reach as far as logits, and sums of int8 have 
   for (let k = 0; k < 16; k += 1) expect(at(A!, k) * at(B!, 16 + k)).toBeGreaterThan(64 * 64 - 1);
 });
 
+test('keys and values of a head may differ from others in one channel only', () => {
+  const drawnCase = problemCase(installedProblem('attention'), { B: 1, H: 2, S: 9, D: 16 }, 'fp16');
+  const rule = { ...NORMAL, k: 'lone_channel' as const, v: 'lone_upper_half' as const };
+  const { K, V } = drawInputs(drawnCase, { seed: 'c0de', rule });
+  const at = (bits: TensorBits, head: number, row: number, channel: number): number =>
+    valueReader(bits, 'fp16')((head * 9 + row) * 16 + channel);
+  const channels = Array.from({ length: 16 }, (_, channel) => channel);
+  for (const head of [0, 1]) {
+    expect(channels.filter((channel) => at(K!, head, 1, channel) !== at(K!, head, 0, channel))).toHaveLength(1);
+    const large = (row: number): number[] =>
+      channels.filter((channel) => Math.abs(at(V!, head, row, channel)) > 32_000);
+    expect(large(0)).toHaveLength(1);
+    expect(large(8)).toEqual(large(0));
+  }
+});
+
+test.each(['fp16', 'bf16', 'fp32'] as const)('partial sums of %s cancel out exactly', (dtype) => {
+  const sums = (a: readonly number[], b: readonly number[]): { most: number; sum: number } =>
+    a.reduce(
+      ({ most, sum }, value, k) => ({ sum: sum + value * b[k]!, most: Math.max(most, Math.abs(sum + value * b[k]!)) }),
+      { most: 0, sum: 0 },
+    );
+  const rowOf = (bits: TensorBits, row: number): number[] =>
+    Array.from({ length: 64 }, (_, d) => valueReader(bits, dtype)(row * 64 + d));
+  const rule = { ...NORMAL, q: 'along' as const, logitScale: 64 };
+  const attention = problemCase(installedProblem('attention'), { B: 1, H: 1, S: 9, D: 64 }, dtype);
+  const { Q, K } = drawInputs(attention, { seed: 'c0de', rule: { ...rule, k: 'cancelling' } });
+  const product = problemCase(installedProblem('gemm'), { M: 1, N: 9, K: 64 }, dtype);
+  const { A, B } = drawInputs(product, { seed: 'c0de', rule: { ...rule, v: 'cancelling' } });
+  for (const row of [0, 1, 8])
+    for (const [a, b] of [
+      [Q!, K!],
+      [A!, B!],
+    ] as const) {
+      const { most, sum } = sums(rowOf(a, 0), rowOf(b, row));
+      expect([most > 2 * 65_504, Math.abs(sum) < 4_096, sum % 64]).toEqual([true, true, sum < 0 ? -0 : 0]);
+    }
+});
+
 test('an fp32 tensor of partial results has the exponents of the output', () => {
   const of = (dtype: 'fp16' | 'bf16'): number => {
     const merge = problemCase(installedProblem('merge'), { splits: 2, B: 1, H: 1, D: 32 }, dtype);

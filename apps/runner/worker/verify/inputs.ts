@@ -465,6 +465,45 @@ function drawTensor(
       }
       break;
     }
+    case 'lone_channel': {
+      // One row in all places of a head, but for one channel.
+      random.fillNormal(values, scale, drawer);
+      const channels = ofHeads(() => random.below(columns));
+      const headLength = rowCount * columns;
+      for (const [head, channel] of channels.entries()) {
+        const common = values.slice(head * headLength, head * headLength + columns);
+        for (let start = head * headLength; start < (head + 1) * headLength; start += columns) {
+          const own = LONE_CHANNEL * values[start + channel]!;
+          values.set(common, start);
+          values[start + channel] = own;
+        }
+      }
+      break;
+    }
+    case 'lone_upper_half': {
+      random.fillNormal(values, scale, drawer);
+      const channels = ofHeads(() => random.below(columns));
+      each((now, head, channel) =>
+        channel === channels[head]
+          ? signOf(head, channel) * scale * upperHalf(ends.largest, random.next() / 2 ** 32)
+          : now,
+      );
+      break;
+    }
+    case 'lone_element':
+      random.fillNormal(values, scale, drawer);
+      values[random.below(values.length)] = LONE_ROW * upperHalf(ends.largest, random.next() / 2 ** 32);
+      break;
+    case 'cancelling': {
+      // The first half of a row's products with its direction is as large as the second, which has the other sign.
+      const direction = directions();
+      each((_, head, channel) => {
+        const sign = channel < columns / 2 ? 1 : -1;
+        const element = direction[groupOf(head) * columns + channel]! * (sign * CANCELLING + random.below(3) - 1);
+        return element * scale;
+      });
+      break;
+    }
     case 'sinks':
       random.fillNormal(values, scale, drawer);
       each((now) => (random.below(FAR_SINK_ONE_IN) === 0 ? MOST_FAR_LOGIT * (random.next() / 2 ** 31 - 1) : now));
@@ -555,6 +594,10 @@ const OUTLIER_ONE_IN = 64;
  * misses it.
  */
 const LONE_ELEMENT = 300;
+/** Logits of hundreds follow from the one channel in which rows differ. */
+const LONE_CHANNEL = 256;
+/** With 64 in Q, 16 products add up to 131,072. With 1 more or less, bf16 can still hold it. */
+const CANCELLING = 128;
 /** One in this many rows differs from the common row of its head. */
 const REPEATED_ONE_IN = 8;
 /** A bias hides one in this many keys from a query. */

@@ -64,6 +64,9 @@ test('in about half of the draws pages and keys of lists are in runs, each with 
     const runs = all.filter(inRuns);
     expect([runs.length > SEEDS.length / 5, runs.length < (4 * SEEDS.length) / 5]).toEqual([true, true]);
     for (const each of runs) expect(each).not.toEqual(each.toSorted((a, b) => a - b));
+    // Nine that follow each other do not speak for all.
+    const nine = runs.filter((numbers) => numbers.slice(0, 9).every((each, index) => each === numbers[0]! + index));
+    expect(nine.length).toBeGreaterThan(0);
   }
 });
 

@@ -329,13 +329,19 @@ const ascendingTo = (count: number): number[] => Array.from({ length: count }, (
  */
 function shuffledRuns(count: number, random: CounterRandom): number[] {
   const runs: number[][] = [];
+  const longest = Math.min(
+    LONGEST_RUNS[random.below(LONGEST_RUNS.length)]!,
+    Math.max(SHORT_RUN, Math.floor(count / 4)),
+  );
   for (let first = 0; first < count; first += runs.at(-1)!.length) {
-    const length = Math.min(count - first, 1 + random.below(LONGEST_RUN));
+    const length = Math.min(count - first, 1 + random.below(longest));
     runs.push(ascendingTo(length).map((index) => first + index));
   }
   return shuffled(runs, random).flat();
 }
-const LONGEST_RUN = 8;
+/** A kernel may take more than a few numbers in a row for all. */
+const SHORT_RUN = 8;
+const LONGEST_RUNS = [SHORT_RUN, 64];
 
 function shuffled<Value>(values: readonly Value[], random: CounterRandom): Value[] {
   const order = [...values];

@@ -60,6 +60,10 @@ const INPUT_KINDS = [
   'upper_half',
   'lone_row',
   'one_sign',
+  'lone_channel',
+  'lone_upper_half',
+  'lone_element',
+  'cancelling',
 ] as const;
 
 /** How a tensor is drawn; cases.yaml describes each kind. */
@@ -89,6 +93,8 @@ export interface Distribution {
   readonly valueScale: number;
   readonly gradientScale?: number | undefined;
   readonly about: string;
+  /** Only for kernels that sum in fp32: partial sums exceed the largest number of fp16, although results do not. */
+  readonly sums?: 'fp32' | undefined;
   /** Faulty kernels that these inputs find. */
   readonly finds: readonly string[];
 }
@@ -177,6 +183,7 @@ const distribution = strict({
   key_scale: finite().optional(),
   value_scale: finite().default(1),
   gradient_scale: finite().optional(),
+  sums: oneOf(['fp32']).optional(),
   about: text(),
   finds: listOf(name).default([]),
 });
