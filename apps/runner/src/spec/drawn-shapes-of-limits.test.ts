@@ -236,7 +236,6 @@ const ELSEWHERE: Record<string, Record<string, (values: Values) => boolean>> = {
     'few rows, many columns': ({ M, N }) => M! < 130 && N! > 512,
     'a ragged sum': ({ K }) => K! > 16 && K! % 16 !== 0,
     'one row of A': ({ M, N, K }) => M === 1 && (N! > 16 || K! > 16),
-    'one row of A, many columns of C': ({ M, N }) => M === 1 && N! > 512,
   },
   gqa_rows: {
     'heads in groups': ({ H, Hkv }) => H! > Hkv! && Hkv! > 1,

@@ -335,7 +335,7 @@ class ShapeDraw {
     );
     this.classes = {
       tiles: constants.length > 0 ? constants : USUAL_TILES,
-      lengths: [1, 16, 128, longest / 2, longest, 2 * longest, 4 * longest].toSorted((a, b) => a - b),
+      lengths: [16, 128, longest / 2, longest, 2 * longest, 4 * longest].toSorted((a, b) => a - b),
       counts: [4, most, wave, MANY].toSorted((a, b) => a - b),
       widths: this.#widths,
       uses: manifest.uses,
@@ -466,7 +466,8 @@ class ShapeDraw {
       const chosen: Chosen = new Map();
       // Narrow rows leave room for the most of them.
       for (const { name: width } of this.#required('width')) chosen.set(width, this.#widths.get(width)![0] ?? 1);
-      for (const other of lengths) if (other !== name) chosen.set(other, this.#between(1, THIN));
+      for (const other of lengths)
+        if (other !== name) chosen.set(other, this.#below(2) === 0 ? 1 : this.#between(1, THIN));
       const takes = (extent: number): Shape | undefined =>
         this.#taken(this.#withOnes(new Map([...chosen, [name, extent]])), limits);
       let [least, tooMany] = [0, this.#greatest(chosen, name, { ...limits, most: longestDrawn }) + 1];
