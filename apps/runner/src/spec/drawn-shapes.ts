@@ -230,6 +230,9 @@ const FORMS_SHARE = 0.5;
  */
 const LONE_SHAPES = 6;
 const LONE_DRAWS = 24;
+/** How many shapes have as many attributes as possible, and how many are drawn to find them. */
+const FORMS_SHAPES = 2;
+const FORMS_DRAWS = 96;
 /** For each length, how many shapes have a single one, and how many are drawn to find them. */
 const SINGLE_SHAPES = 2;
 const SINGLE_DRAWS = 24;
@@ -276,7 +279,14 @@ export function drawShapes(kernel: DrawnKernel, below: Below): Shape[] {
   const grid = device.simulated ? undefined : draw.beyondGrid();
   const bySize = (shapes: readonly Shape[]): Shape[] =>
     shapes.toSorted((a, b) => caseFlops(problem, a) - caseFlops(problem, b));
-  const all = uniqueShapes([...chosen, ...draw.lone(), ...draw.single(), ...draw.longest(), ...(grid ? [grid] : [])]);
+  const all = uniqueShapes([
+    ...chosen,
+    ...draw.lone(),
+    ...(draw.hasForms ? draw.mostForms() : []),
+    ...draw.single(),
+    ...draw.longest(),
+    ...(grid ? [grid] : []),
+  ]);
   return bySize(all.length >= FEW_SHAPES ? all : uniqueShapes([...all, ...draw.ofCases()]));
 }
 
@@ -431,6 +441,20 @@ class ShapeDraw {
     return uniqueShapes(drawn.flat())
       .filter((shape) => names.every((name) => entryOf(scopeOfShape(this.#problem, shape), name) === 1))
       .slice(0, LONE_SHAPES);
+  }
+
+  /** Shapes with as many attributes at once as any draw has: pairs of forms leave out a kernel's path for all of them. */
+  mostForms(): Shape[] {
+    const { uses } = this.#kernel.manifest;
+    const attributes = this.#problem.attributes.filter(({ name }) => uses.has(name));
+    const formsOf = (shape: Shape): number => {
+      const scope = scopeOfShape(this.#problem, shape);
+      return attributes.filter(({ name, default: usual }) => entryOf(scope, name) !== usual).length;
+    };
+    const drawn = Array.from({ length: FORMS_DRAWS }, () => this.shape(false) ?? []);
+    return uniqueShapes(drawn.flat())
+      .toSorted((a, b) => formsOf(b) - formsOf(a))
+      .slice(0, FORMS_SHAPES);
   }
 
   /**
