@@ -28,9 +28,12 @@ test('advice for a scalar kernel names its largest instruction families and thei
   expect(advice.map(({ rule, evidence }) => [rule, evidence])).toEqual([
     [
       'shared loads',
-      'memory instructions are 32 % of all; 200 shared-memory loads for 200 multiply-adds; most on line 127 (60 %) and line 38 (25 %)',
+      'memory instructions are 32 % of all; 200 shared-memory loads for 200 multiply-adds; most on line 127 (60 % of the loads) and line 38 (25 %)',
     ],
-    ['conversions', 'conversions are 28 % of all instructions; most on line 127 (50 %) and line 38 (25 %)'],
+    [
+      'conversions',
+      'conversions are 28 % of all instructions; most on line 127 (50 % of the conversions) and line 38 (25 %)',
+    ],
   ]);
 });
 
@@ -38,7 +41,7 @@ test('lines of several files are named with their files', () => {
   const counts = { instructions: 100, fma: 70 };
   const lines = { 'k.cu:61': { fma: 35 }, 'mechanisms/rows.cuh:70': { fma: 30 } };
   expect(countedAdvice(launch(counts, lines), PRODUCTS)[0]!.evidence).toContain(
-    'most on line 61 of k.cu (50 %) and line 70 of mechanisms/rows.cuh (43 %)',
+    'most on line 61 of k.cu (50 % of the multiply-adds) and line 70 of mechanisms/rows.cuh (43 %)',
   );
 });
 
@@ -73,7 +76,8 @@ test('a strided line is found among lines that read whole sectors, or the same b
     {
       rule: 'scattered accesses',
       text: 'Lanes of a warp load from scattered places: let adjacent lanes read adjacent addresses, or go through shared memory',
-      evidence: '5.69 sectors of 32 bytes a request, and 41 % of their bytes are not used; most on line 20 (100 %)',
+      evidence:
+        '5.69 sectors of 32 bytes a request, and 41 % of their bytes are not used; most on line 20 (100 % of the unused bytes)',
     },
   ]);
 });
@@ -86,7 +90,7 @@ test('advice for a matrix product on the fp32 units names tensor cores and every
       rule: 'no tensor cores',
       text: 'Multiply-adds fill the issue slots: give the matrix products to tensor cores (WMMA or mma.sync), where one instruction does hundreds of them',
       evidence:
-        "multiply-adds are 70 % of all instructions, none is a tensor core's; most on line 61 (50 %) and line 70 (50 %)",
+        "multiply-adds are 70 % of all instructions, none is a tensor core's; most on line 61 (50 % of the multiply-adds) and line 70 (50 %)",
     },
   ]);
   // Tensor cores can compute neither a row's sum nor fp32 products.
@@ -109,13 +113,13 @@ test('a kernel that shared memory bounds is advised about wavefronts, on every l
   const counts = { instructions: 4000, memory: 500, tensor: 400, shared_load_requests: 230 };
   const kernel = launch({ ...counts, shared_load_wavefronts: 10_000 }, lines);
   expect(countedAdvice(kernel, PRODUCTS, true)[0]?.evidence).toBe(
-    'memory instructions are 13 % of all; 10,000 wavefronts of shared-memory loads for 400 multiply-adds; most on line 50 (20 %), line 51 (20 %), line 69 (20 %) and line 70 (20 %)',
+    'memory instructions are 13 % of all; 10,000 wavefronts of shared-memory loads for 400 multiply-adds; most on line 50 (20 % of the wavefronts), line 51 (20 %), line 69 (20 %) and line 70 (20 %)',
   );
 });
 
 test('if many lines cost the same, the others are counted', () => {
   const lines = Object.fromEntries(Array.from({ length: 9 }, (_, line) => [`k.cu:${line + 1}`, { fma: 10 }]));
   expect(countedAdvice(launch({ instructions: 100, fma: 90 }, lines), PRODUCTS)[0]?.evidence).toMatch(
-    /; most on line 1 \(11 %\), line 2 \(11 %\) and 7 others as much$/,
+    /; most on line 1 \(11 % of the multiply-adds\), line 2 \(11 %\) and 7 others as much$/,
   );
 });

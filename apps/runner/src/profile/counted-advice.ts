@@ -38,6 +38,7 @@ export function countedAdvice(launch: LaunchCounts, computed: Computed, boundByS
   const requests = of('shared_load_requests');
   // A kernel that shared memory bounds waits for the wavefronts.
   const shared = boundByShared ? 'shared_load_wavefronts' : 'shared_load_requests';
+  const sharedWord = boundByShared ? 'wavefronts of shared-memory loads' : 'shared-memory loads';
   const traffic = globalTraffic(launch);
   const lanes = of('lanes') / all;
   const rules: (NamedAdvice & { applies: boolean; weight: number })[] = [
@@ -50,7 +51,7 @@ export function countedAdvice(launch: LaunchCounts, computed: Computed, boundByS
         computed.flops >= FLOPS_PER_BYTE_OF_PRODUCTS * computed.bytes,
       weight: of('fma'),
       text: 'Multiply-adds fill the issue slots: give the matrix products to tensor cores (WMMA or mma.sync), where one instruction does hundreds of them',
-      evidence: `multiply-adds are ${share('fma')} of all instructions, none is a tensor core's${linesText(launch, 'fma')}`,
+      evidence: `multiply-adds are ${share('fma')} of all instructions, none is a tensor core's${linesText(launch, 'fma', 'the multiply-adds')}`,
     },
     {
       rule: 'shared loads',
@@ -61,28 +62,28 @@ export function countedAdvice(launch: LaunchCounts, computed: Computed, boundByS
       text: 'Loads from shared memory feed the arithmetic: keep operands in registers and let each thread compute several outputs, so that a loaded value is used more than once',
       // Loads are counted as ncu counts them, without the matrix loads (ldmatrix, wmma), whose wavefronts do count. So
       // loads and wavefronts belong to different lines, and only one of the two is given.
-      evidence: `memory instructions are ${share('memory')} of all; ${formatCount(of(shared))} ${shared === 'shared_load_wavefronts' ? 'wavefronts of shared-memory loads' : 'shared-memory loads'} for ${formatCount(products)} multiply-adds${linesText(launch, shared)}`,
+      evidence: `memory instructions are ${share('memory')} of all; ${formatCount(of(shared))} ${sharedWord} for ${formatCount(products)} multiply-adds${linesText(launch, shared, boundByShared ? 'the wavefronts' : 'the loads')}`,
     },
     {
       rule: 'conversions',
       applies: of('conversion') >= MUCH_CONVERSION * all,
       weight: of('conversion'),
       text: 'Conversions between number formats take issue slots: convert a value once where it is loaded, or multiply in the format of the tensors (half2, tensor cores)',
-      evidence: `conversions are ${share('conversion')} of all instructions${linesText(launch, 'conversion')}`,
+      evidence: `conversions are ${share('conversion')} of all instructions${linesText(launch, 'conversion', 'the conversions')}`,
     },
     {
       rule: 'integer',
       applies: of('integer') >= MUCH_INTEGER * all,
       weight: of('integer'),
       text: 'Index arithmetic and moves outweigh the arithmetic: take what does not change out of loops, advance pointers instead of multiplying indices, and unroll with constant bounds',
-      evidence: `integer instructions and moves are ${share('integer')} of all${linesText(launch, 'integer')}`,
+      evidence: `integer instructions and moves are ${share('integer')} of all${linesText(launch, 'integer', 'these')}`,
     },
     {
       rule: 'scattered accesses',
       applies: traffic.unused >= MUCH_UNUSED && traffic.sectors >= SECTORS_PER_INSTRUCTION * all,
       weight: of('memory'),
       text: `Lanes of a warp ${traffic.most === 'global_store' ? 'store to' : 'load from'} scattered places: let adjacent lanes ${traffic.most === 'global_store' ? 'write' : 'read'} adjacent addresses, or go through shared memory`,
-      evidence: `${formatNumber(traffic.sectors / Math.max(1, traffic.requests), 3)} sectors of 32 bytes a request, and ${percent(traffic.unused)} of their bytes are not used${linesText(launch, (line) => unusedBytes(line, traffic.most))}`,
+      evidence: `${formatNumber(traffic.sectors / Math.max(1, traffic.requests), 3)} sectors of 32 bytes a request, and ${percent(traffic.unused)} of their bytes are not used${linesText(launch, (line) => unusedBytes(line, traffic.most), 'the unused bytes')}`,
     },
     {
       rule: 'idle lanes',
@@ -126,10 +127,14 @@ function globalTraffic({ counts, lines }: LaunchCounts): Traffic {
 }
 
 /**
- * Text such as "; most on line 127 (41 %) and line 38 (22 %)"; empty if no line has any. Lines that cost the same as
- * the second are named too. Names the files if the counted lines are in several.
+ * Text such as "; most on line 127 (41 % of the conversions) and line 38 (22 %)"; empty if no line has any. Lines that
+ * cost the same as the second are named too. Names the files if the counted lines are in several.
  */
-function linesText({ counts, lines }: LaunchCounts, what: string | ((of: Record<string, number>) => number)): string {
+function linesText(
+  { counts, lines }: LaunchCounts,
+  what: string | ((of: Record<string, number>) => number),
+  counted: string,
+): string {
   const figure = typeof what === 'string' ? (of: Record<string, number>): number => entryOf(of, what) ?? 0 : what;
   const parts = Object.values(lines).reduce((sum, of) => sum + figure(of), 0);
   // Lines that are not known still count, except that what one line wastes is not made up for by another.
@@ -141,7 +146,10 @@ function linesText({ counts, lines }: LaunchCounts, what: string | ((of: Record<
     LINES_NAMED,
   );
   if (named.length === 0) return '';
-  const names = named.map(({ place, count }) => `${nameOf(place)} (${percent(count / all)})`);
+  // The first percentage says of what: the table of lines has each line's share of all instructions.
+  const names = named.map(
+    ({ place, count }, index) => `${nameOf(place)} (${percent(count / all)}${index === 0 ? ` of ${counted}` : ''})`,
+  );
   return `; most on ${listed([...names, ...(others === 0 ? [] : [`${others} other${others === 1 ? '' : 's'} as much`])])}`;
 }
 

@@ -26,7 +26,7 @@ test('the unit that takes longest is named with its lead over the next one, and 
     'k.cu:53': { shared_store_wavefronts: 100, instructions: 1000 },
   };
   expect(told({ instructions: 1000, shared_load_wavefronts: 900, shared_store_wavefronts: 100 }, lines)).toBe(
-    'shared memory: its 1,000 wavefronts take 4 times as long as issuing the instructions; line 34 of k.cu makes 90 % of them',
+    'shared memory: its 1,000 wavefronts take 4 times as long as issuing the instructions; line 34 of k.cu makes 90 % of the wavefronts',
   );
 });
 
@@ -51,11 +51,11 @@ test('if two units take about the same time, the text says so; lines with a smal
 
 test('lines that make about the same are named together', () => {
   const lines = { 'k.cu:61': { instructions: 350 }, 'k.cu:70': { instructions: 349 }, 'k.cu:9': { instructions: 301 } };
-  expect(told({ instructions: 1000 }, lines)).toMatch(/; lines 61 and 70 of k\.cu make 35 % each$/);
+  expect(told({ instructions: 1000 }, lines)).toMatch(/; lines 61 and 70 of k\.cu make 35 % of the instructions each$/);
   const four = Object.fromEntries([50, 51, 69, 70].map((line) => [`k.cu:${line}`, { instructions: 170 }]));
   expect(
     told({ instructions: 1000 }, { ...four, 'k.cu:9': { instructions: 120 }, 'k.cu:8': { instructions: 120 } }),
-  ).toMatch(/; lines 50, 51, 69 and 70 of k\.cu make 18 % each$/);
+  ).toMatch(/; lines 50, 51, 69 and 70 of k\.cu make 18 % of the instructions each$/);
 });
 
 test('no bottleneck is named without counts, or if a GPU would count other wavefronts', () => {

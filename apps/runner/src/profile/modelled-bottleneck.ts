@@ -43,7 +43,8 @@ interface Unit {
 
 /**
  * Text such as "shared memory: its 540,672 wavefronts take 2.1 times as long as issuing the instructions; line 34 of
- * k.cu makes 97 % of them". Undefined if no unit has anything to do, or if the model does not hold for the first.
+ * k.cu makes 97 % of the wavefronts". Undefined if no unit has anything to do, or if the model does not hold for the
+ * first.
  */
 export function modelledBottleneck(work: CountedWork): string | undefined {
   const [first, next] = unitsOf(work).toSorted((a, b) => b.seconds - a.seconds);
@@ -74,7 +75,7 @@ function unitsOf({ sheet, computed, launches, filled }: CountedWork): Unit[] {
       demand: `its ${formatCount(sum('instructions'))} warp instructions of PTX take`,
       short: 'issuing the instructions',
       counters: ['instructions'],
-      counted: 'them',
+      counted: 'the instructions',
     },
     {
       name: SHARED,
@@ -82,7 +83,7 @@ function unitsOf({ sheet, computed, launches, filled }: CountedWork): Unit[] {
       demand: `its ${formatCount(sum(...wavefronts))} wavefronts take`,
       short: 'the wavefronts of shared memory',
       counters: wavefronts,
-      counted: 'them',
+      counted: 'the wavefronts',
     },
     {
       name: 'L1 cache',
@@ -90,7 +91,7 @@ function unitsOf({ sheet, computed, launches, filled }: CountedWork): Unit[] {
       demand: `its ${formatCount(sum(...SECTORS))} sectors of global memory take`,
       short: 'the accesses to global memory',
       counters: SECTORS,
-      counted: 'them',
+      counted: 'the sectors',
     },
     {
       name: 'special functions',
@@ -98,7 +99,7 @@ function unitsOf({ sheet, computed, launches, filled }: CountedWork): Unit[] {
       demand: `its ${formatCount(sum('special_function'))} exp2, rcp and the like take`,
       short: 'the special functions',
       counters: ['special_function'],
-      counted: 'them',
+      counted: 'the special functions',
     },
     {
       name: 'tensor cores',
@@ -106,7 +107,7 @@ function unitsOf({ sheet, computed, launches, filled }: CountedWork): Unit[] {
       demand: 'the products take',
       short: 'the products on tensor cores',
       counters: ['tensor'],
-      counted: 'the instructions',
+      counted: "the tensor cores' instructions",
     },
     {
       name: 'device memory',
@@ -119,7 +120,7 @@ function unitsOf({ sheet, computed, launches, filled }: CountedWork): Unit[] {
   ];
 }
 
-/** Text such as "; line 34 of k.cu makes 97 % of them"; empty if no line makes much. */
+/** Text such as "; line 34 of k.cu makes 97 % of the wavefronts"; empty if no line makes much. */
 function lineText({ counters, counted }: Unit, launches: readonly LaunchCounts[]): string {
   const byPlace = new Map<string, number>();
   for (const [place, counts] of launches.flatMap(({ lines }) => Object.entries(lines)))
@@ -134,7 +135,7 @@ function lineText({ counters, counted }: Unit, launches: readonly LaunchCounts[]
   const last = named.at(-1) ?? first;
   if (named.length === 1) return `; ${linesNamed([first.place])} makes ${share(first)} % of ${counted}`;
   const each = share(first) === share(last) ? share(first) : `${share(last)} to ${share(first)}`;
-  return `; ${linesNamed(named.map(({ place }) => place))} make ${each} % each`;
+  return `; ${linesNamed(named.map(({ place }) => place))} make ${each} % of ${counted} each`;
 }
 
 /** Places such as "k.cu:34" in words: "line 34 of k.cu", "lines 34 and 40 of k.cu". */
