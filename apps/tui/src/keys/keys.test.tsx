@@ -729,6 +729,25 @@ test('H in view 4 jumps to the line that the verdict names, and the bar of a sma
   expect(await terminal.screen()).toMatch(new RegExp(`▸ ${named} `));
 });
 
+test('after H and zoom, in view 4, the hottest line stays on the screen', async () => {
+  show(modelledEvents('bank_conflict_32way'));
+  await terminal.press('4sHkkk');
+  for (const key of ['', '+', '+', 'GH+']) {
+    await terminal.press(key);
+    expect(await terminal.screen(), key).toMatch(/▸ \d+ +\d/);
+  }
+  // The line that is at the top stays there.
+  await terminal.press('+4gH');
+  const topLine = async () =>
+    (await terminal.screen())
+      .split('\n')
+      .find((row) => /│ {3,6}\d+ {2}/.test(row))
+      ?.slice(-60, -40);
+  const before = await topLine();
+  await terminal.press('+');
+  expect((await terminal.screen()).includes(before ?? '?')).toBe(true);
+});
+
 test('at another width, view 4 begins at its verdict, because its rows have changed', async () => {
   show(modelledEvents('bank_conflict_32way'));
   await terminal.press('4H');

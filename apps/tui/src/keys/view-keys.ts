@@ -60,7 +60,7 @@ export const RAIL_HANDLERS: HandlersOf<typeof RAIL_COMMANDS> = {
 export const VIEW_HANDLERS: HandlersOf<typeof VIEW_COMMANDS> = {
   'next-view': ({ store }) => store.dispatch({ type: 'next-view', step: 1 }),
   'previous-view': ({ store }) => store.dispatch({ type: 'next-view', step: -1 }),
-  zoom: ({ store }) => store.dispatch({ type: 'zoom' }),
+  zoom: ({ store }) => keepingLines(store, () => store.dispatch({ type: 'zoom' })),
   'open-notes': (context) => void openNotes(context),
   'next-finding': ({ store }) => store.dispatch({ type: 'next-finding' }),
   'next-variant': ({ store }) => store.dispatch({ type: 'next-variant' }),
@@ -109,6 +109,31 @@ export function sortLines(store: Store): void {
   if (openListing(store.state) !== undefined) return;
   const row = linesTop(store.state, insideOf(focusedPane(screenOf(store.state))).width);
   if (row !== undefined) scrollProfile(store, row);
+}
+
+/**
+ * Keeps the source lines of view 4 in place during a change of its size, and the hottest line on the screen if it was
+ * there: the advice above the lines takes another number of rows at another width.
+ */
+function keepingLines(store: Store, change: () => void): void {
+  const before = linesPlace(store);
+  change();
+  const after = linesPlace(store);
+  if (before === undefined || after === undefined) return;
+  const top = before.top < before.first ? before.top : after.first + before.top - before.first;
+  const wasSeen = before.hottest >= before.top && before.hottest < before.top + before.height;
+  const least = wasSeen ? after.hottest - after.height + 1 : 0;
+  scrollProfile(store, Math.max(least, top));
+}
+
+/** The rows of the source lines in view 4, and the rows that it shows; undefined in other views and without lines. */
+function linesPlace({ state }: Store) {
+  const { width, height } = insideOf(focusedPane(screenOf(state)));
+  const [first, hottest] = [linesTop(state, width), hottestRow(state, width)];
+  if (state.ui.view !== 'profile' || openListing(state) !== undefined) return undefined;
+  if (first === undefined || hottest === undefined) return undefined;
+  const top = Math.min(state.ui.selected.profile, scrollLimit(state, 'profile', { width, height }) ?? 0);
+  return { first, hottest, top, height };
 }
 
 function scrollProfile(store: Store, row: number): void {

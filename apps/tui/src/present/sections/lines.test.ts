@@ -7,7 +7,7 @@ import { plainLines } from '../plain/plain-painter.ts';
 import { PLAIN } from '../../testing/result-fixtures.ts';
 import { jobBlocks } from './job.ts';
 import { LINE_SORTS } from '../../state/app-state.ts';
-import { hotBy, hottestLine, lineColumns, oneLineText, shownLines } from './lines.ts';
+import { hotBy, hottestLine, lineColumns, narrowColumns, oneLineText, shownLines } from './lines.ts';
 
 const FILE = `${measuredFolder('emulator-2026-11-22')}/profile.bank_conflict_32way.json`;
 const { job, result } = fromJson(GetJobResponseSchema, JSON.parse(readFileSync(FILE, 'utf8')) as JsonValue);
@@ -40,6 +40,28 @@ test('lines are compared with the same lines of another job, wherever an edit ha
     lines.map((line) => column?.cell(line));
   expect(changes()).toMatchObject([{ text: 'new' }, { text: '' }, { text: '-25 %' }, { text: '+50 %' }]);
   expect(lineColumns(lines).map(({ title }) => title)).not.toContain('to pinned');
+});
+
+test('a narrow pane leaves out the columns without a figure in its rows and their common indentation', () => {
+  const lines = [
+    { line: 1, instructions: 1n, globalSectors: 3n, text: 'load(a);' },
+    { line: 2, instructions: 1n, sharedWavefronts: 2n, text: '      sum += a;  ' },
+    { line: 3, instructions: 1n, text: '        store(a);' },
+  ];
+  const all = shownLines(create(ProfileResultSchema, { lines })).flatMap((file) => file.lines);
+  const narrow = (shown: typeof all) => narrowColumns(lineColumns(all), { shown, by: 'wavefronts' });
+  const sourceOf = (shown: typeof all) => {
+    const { cell } = narrow(shown).find(({ title }) => title === 'source')!;
+    return all.map((line) => cell(line));
+  };
+  expect(narrow(all).map(({ title }) => title)).toEqual(['line', 'instr.', 'wavefronts', 'sectors', 'lanes', 'source']);
+  expect(narrow(all.slice(1)).map(({ title }) => title)).toEqual(['line', 'instr.', 'wavefronts', 'lanes', 'source']);
+  expect([sourceOf(all), sourceOf(all.slice(1))]).toEqual([
+    ['load(a);', '   sum += a;', '    store(a);'],
+    ['load(a);', 'sum += a;', ' store(a);'],
+  ]);
+  // The figure that decides about the hottest line stays.
+  expect(narrow(all).find(({ title }) => title === 'wavefronts')?.drop).toBe(0);
 });
 
 test('the lines of two different kernels are not compared', () => {

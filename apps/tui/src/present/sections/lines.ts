@@ -18,8 +18,15 @@ const HOT_SHARE = 0.1;
 const amount = (value: bigint, role: Role = 'text'): Piece =>
   piece(value === 0n ? '' : formatCount(Number(value)), role);
 
+const DEEPEST = 8;
+
+const indentationOf = (text: string): number => text.length - text.trimStart().length;
+
 /** Shortens deep indentation. Continuation lines are indented so far that a narrow column would show only spaces. */
-const indented = (text: string): string => text.trimEnd().replace(/^ {9,}/, '        ');
+const indented = (text: string, indentation = indentationOf(text)): string =>
+  `${' '.repeat(Math.min(DEEPEST, indentation))}${text.trim()}`;
+
+const SOURCE = 'source';
 
 const COLUMNS: readonly Column<ShownLine>[] = [
   { title: 'line', align: 'right', cell: ({ line }) => piece(String(line.line), 'dim') },
@@ -43,7 +50,7 @@ const COLUMNS: readonly Column<ShownLine>[] = [
     drop: 6,
     cell: ({ line }) => (line.instructions === 0n ? '' : line.activeLanes.toFixed(1)),
   },
-  { title: 'source', shrinkTo: 28, cutLast: true, cell: ({ line }) => indented(line.text) },
+  { title: SOURCE, shrinkTo: 28, cutLast: true, cell: ({ line }) => indented(line.text) },
 ];
 
 /** Leaves out columns that have no figure for any line. `before` is another profile to compare each line with. */
@@ -51,7 +58,35 @@ export function lineColumns(lines: readonly ShownLine[], before?: ProfileResult)
   const [line, instructions, ...others] = COLUMNS;
   const change = before && changeColumn(lines, before);
   const all = change === undefined ? COLUMNS : [line!, instructions!, change, ...others];
-  return all.filter(({ cell }) => lines.some((shown) => textOf(cell(shown)) !== ''));
+  return withFigures(all, lines);
+}
+
+const withFigures = (columns: readonly Column<ShownLine>[], lines: readonly ShownLine[]): Column<ShownLine>[] =>
+  columns.filter(({ cell }) => lines.some((shown) => textOf(cell(shown)) !== ''));
+
+/** Figures other than `by` are left out before the source has fewer cells. */
+const LEAST_SOURCE = 40;
+
+/**
+ * The columns for a pane that shows only `shown` and is too narrow for all columns: those without a figure in `shown`
+ * are left out, and so are the indentation that these lines share and half of the rest, so that the source has their
+ * cells.
+ */
+export function narrowColumns(
+  columns: readonly Column<ShownLine>[],
+  { shown, by }: { shown: readonly ShownLine[]; by: HotBy },
+): Column<ShownLine>[] {
+  const common = Math.min(...shown.map(({ line }) => indentationOf(line.text)));
+  return withFigures(columns, shown).map((column) => {
+    if (column.title === SOURCE)
+      return {
+        ...column,
+        shrinkTo: LEAST_SOURCE,
+        // Lines outside of the pane may have less indentation.
+        cell: ({ line: { text } }) => indented(text, Math.max(0, Math.ceil((indentationOf(text) - common) / 2))),
+      };
+    return column.title === by ? { ...column, drop: 0 } : column;
+  });
 }
 
 /** Least share of lines that two versions of a source have in common; two different kernels have less. */

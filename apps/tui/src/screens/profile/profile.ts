@@ -18,6 +18,7 @@ import {
   hottestLine,
   lineColumns,
   linesTitle,
+  narrowColumns,
   oneLineText,
   shownLines,
   sortedLines,
@@ -54,26 +55,41 @@ export const profileView: View = ({ state }, size) => {
   const open = openListing(state);
   if (open !== undefined) return listingPane(state, open, size);
   const title = `4 Profile  ${variantWord(shownVariant(state)?.label ?? '')}`.trimEnd();
-  const rows = profileRows(state, size.width);
-  const top = Math.max(0, Math.min(state.ui.selected.profile, rows.length - size.height));
+  const wanted = state.ui.selected.profile;
+  const rowsFrom = (row: number): Row[] => profileRows(state, size.width, { top: row, height: size.height });
+  const unlimited = rowsFrom(wanted);
+  const top = Math.max(0, Math.min(wanted, unlimited.length - size.height));
+  const rows = top === wanted ? unlimited : rowsFrom(top);
   const pane = scrolled(title, rows, { ...size, top });
   // The column names stay in place while the lines scroll.
   const header = lineTables(state, size.width).find(({ first, last }) => top >= first && top <= last)?.header;
   return header === undefined ? pane : { ...pane, body: [rows[header] ?? [], ...pane.body.slice(1)] };
 };
 
+/** The rows of the view that the pane shows. */
+interface Window {
+  readonly top: number;
+  readonly height: number;
+}
+
 /**
- * The whole view; the pane shows a window of it. Measured counters come first because they show what to improve.
- * Without counters, the compiler's report comes first.
+ * The whole view; the pane shows a window of it, on which the number of rows does not depend. Measured counters come
+ * first because they show what to improve. Without counters, the compiler's report comes first.
  */
-export function profileRows(state: AppState, width: number): Row[] {
+export function profileRows(state: AppState, width: number, window?: Window): Row[] {
   const variant = shownVariant(state);
   if (variant?.build === undefined) return wrapRows(nothingText(state, 'build'), width, { role: 'dim' });
   const counters = counterRows(variant, width, nothingText(state, 'counters'));
   const build = buildReport(variant.build, width);
   const roof = (cells: number): Row[] => rooflineRows(state, variant, { width: cells, height: ROOFLINE_ROWS });
   if (variant.profile?.verdict !== Verdict.PASS) return [...build, BLANK_ROW, ...roof(width), BLANK_ROW, ...counters];
-  const lines = lineRows(variant.profile, { sort: state.ui.lineSort, width, before: pinnedProfile(state) });
+  const lines = lineRows(variant.profile, {
+    sort: state.ui.lineSort,
+    width,
+    before: pinnedProfile(state),
+    tables: lineTables(state, width),
+    window,
+  });
   const above = adviceRows(variant.profile, width);
   const advice = [...above, ...(lines.length === 0 ? [] : [BLANK_ROW, ...lines])];
   if (width < SIDE_BY_SIDE)
@@ -167,10 +183,14 @@ interface LinesLook {
   readonly sort: LineSort;
   readonly width: number;
   readonly before: ProfileResult | undefined;
+  /** The place of each file's lines in the view. */
+  readonly tables: readonly LineTable[];
+  /** Absent: all rows. */
+  readonly window: Window | undefined;
 }
 
 /** The source with its hot lines, like the source page of a profiler. */
-function lineRows(profile: ProfileResult, { sort, width, before }: LinesLook): Row[] {
+function lineRows(profile: ProfileResult, { sort, width, before, tables, window }: LinesLook): Row[] {
   const all = shownLines(profile);
   const by = hotBy(profile, sort);
   const hottest = hottestLine(
@@ -182,7 +202,10 @@ function lineRows(profile: ProfileResult, { sort, width, before }: LinesLook): R
     const columns = lineColumns(lines, before).map((column, place) =>
       place === 0 ? markingHottest(column, hottest) : column,
     );
-    const laid = table(columns, sortedLines(lines, sort), width);
+    const sorted = sortedLines(lines, sort);
+    const shown = within(tables[index], window, sorted);
+    const isWhole = rowWidth(table(columns, lines, Infinity).header) <= width;
+    const laid = table(isWhole ? columns : narrowColumns(columns, { shown, by }), sorted, width);
     return [
       ...(index > 0 ? [BLANK_ROW] : []),
       linesHead(title, { sort, by, remark, width }),
@@ -190,6 +213,16 @@ function lineRows(profile: ProfileResult, { sort, width, before }: LinesLook): R
       ...laid.rows,
     ];
   });
+}
+
+/** The lines in the window; all of them if the window shows none, because their columns are then not seen. */
+function within<Line>(place: LineTable | undefined, window: Window | undefined, lines: readonly Line[]) {
+  if (place === undefined || window === undefined) return lines;
+  const { top, height } = window;
+  // The column names cover the first row of the window once they have been scrolled past.
+  const from = Math.max(0, top + (top >= place.first ? 1 : 0) - place.first);
+  const shown = lines.slice(from, Math.max(from, top + height - place.first));
+  return shown.length === 0 ? lines : shown;
 }
 
 interface LinesHead {
