@@ -49,7 +49,7 @@ interface RunTuiOptions {
 // set so high that it never applies.
 const INK_MAX_FPS = 1_000;
 
-/** How often the time of the last visit is saved, because a program that is killed cannot save it on leaving. */
+/** How often the time of the last key is saved, because a program that is killed cannot save it on leaving. */
 const TOUCH_EVERY_MS = 5_000;
 
 /** Draws on the terminal until the user leaves. Jobs continue. Errors: those of `open`. */
@@ -109,7 +109,10 @@ export async function runTui({
         onLight: () => screen.rerender(appIn({ ...theme, light: true })),
       })
     : undefined;
+  // A program that stays open while the user is away, or works in another one, must not count as a visit.
+  let usedAt = Date.now();
   const context: AppContext = {
+    onInput: () => void (usedAt = Date.now()),
     store,
     session,
     leave: () => leave(),
@@ -139,10 +142,10 @@ export async function runTui({
   let { address } = expected;
   let unsaved: string | undefined;
   const stillHere = (): void => {
-    unsaved = problemOf(() => viewFile?.touch(address, savedViewOf(store.state)));
+    unsaved = problemOf(() => viewFile?.touch(address, savedViewOf(store.state, usedAt)));
   };
   leave = () => {
-    if (address !== '') unsaved = problemOf(() => viewFile?.write(address, savedViewOf(store.state)));
+    if (address !== '') unsaved = problemOf(() => viewFile?.write(address, savedViewOf(store.state, usedAt)));
     screen.unmount();
   };
   let touching: NodeJS.Timeout | undefined;

@@ -14,6 +14,8 @@ export interface AppContext extends Omit<KeyContext, 'lendTerminal' | 'suspend'>
   /** Runs a function during which another program has the terminal instead of Ink. */
   readonly lend: TerminalGuard['lend'];
   readonly jobControl: typeof jobControl;
+  /** Called for each key, paste and action of the mouse. */
+  readonly onInput?: () => void;
 }
 
 interface AppProps {
@@ -118,8 +120,12 @@ export function App({ context: given, theme, inline = false }: AppProps) {
     () => store.dispatch({ type: 'resize', columns, rows: inline ? inlineRows(rows) : rows }),
     [store, columns, rows, inline],
   );
-  useMouse(hasMouse && !inline, (event) => pressMouse(event, context));
+  useMouse(hasMouse && !inline, (event) => {
+    given.onInput?.();
+    pressMouse(event, context);
+  });
   useInput((input, key) => {
+    given.onInput?.();
     for (const name of pressedKeys(input, key, context)) {
       // These keys were read together with the key that opened the editor. They can't be passed on to it, and have no
       // meaning here.
@@ -127,6 +133,9 @@ export function App({ context: given, theme, inline = false }: AppProps) {
       pressKey(name, context);
     }
   });
-  usePaste((text) => pastePlainText(text, context));
+  usePaste((text) => {
+    given.onInput?.();
+    pastePlainText(text, context);
+  });
   return inline ? <Inline store={store} theme={theme} lent={lent} /> : <Screen store={store} theme={theme} />;
 }

@@ -26,7 +26,9 @@ export async function openDecision({ store, session }: KeyContext, choice: Choic
     store.dispatch({ type: 'overlay', overlay: { kind: 'decide', job, choice, note: '', top: 0 } });
   else {
     const text = `Cannot ${choice} ${namedJob(view)}: ${refusal}`;
-    const until = (state: AppState): boolean => refusalOf(state, entryOf(state.views, job) ?? view, choice) !== refusal;
+    // The dialog about another choice says by itself whether this one is possible.
+    const until = (state: AppState): boolean =>
+      state.ui.overlay?.kind === 'decide' || refusalOf(state, entryOf(state.views, job) ?? view, choice) !== refusal;
     store.dispatch({ type: 'notice', text, tone: 'warn', about: 'view', until });
   }
 }

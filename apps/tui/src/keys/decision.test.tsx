@@ -87,6 +87,8 @@ test('an acceptable result is announced; the key a shows the comparison, Enter a
   ]);
   await terminal.press('u');
   expect(await terminal.screen()).toMatch(/Undoes the decision \(accepted by local/);
+  // The refusal was about another choice.
+  expect(said()).toBeUndefined();
   await terminal.press('\r');
   expect(terminal.runner.decided.map(({ kind }) => kind)).toEqual([DecisionKind.ACCEPTED, DecisionKind.UNDONE]);
   expect(await terminal.screen()).toMatch(/→ a accepts it/);

@@ -677,6 +677,14 @@ describe('the lab log', () => {
     expect([top(), terminal.left()]).toEqual([undefined, false]);
   });
 
+  test('keys count as visits, and a screen that changes by itself does not', async () => {
+    terminal.store.dispatch({ type: 'tick', now: LEFT + 5000 });
+    await terminal.screen();
+    expect(terminal.inputs()).toBe(0);
+    await terminal.press('2');
+    expect(terminal.inputs()).toBe(1);
+  });
+
   test('begins when the user left, and t turns to all jobs', async () => {
     terminal.store.dispatch({ type: 'restore', view: { ...savedViewOf(terminal.store.state), leftAt: LEFT } });
     const jobs = terminal.store.state.jobs.map((job) => ({

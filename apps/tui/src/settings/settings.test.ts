@@ -215,6 +215,11 @@ describe('the saved view', () => {
     file.write('a:1', { ...view, view: 'host', leftAt: 2 });
     file.touch('a:1', { ...view, leftAt: 3 });
     expect(file.read('a:1').view).toEqual({ ...view, view: 'host', leftAt: 3 });
+    // A program in which nobody has pressed a key since.
+    file.touch('a:1', { ...view, leftAt: 2 });
+    expect(file.read('a:1').view?.leftAt).toBe(3);
+    file.write('a:1', { ...view, leftAt: 2 });
+    expect(file.read('a:1').view).toEqual({ ...view, leftAt: 3 });
   });
 
   test.each(['{"version":1,"runners":{"a:1":{"view":"nowhere"}}}', '{"version":1', ''])(

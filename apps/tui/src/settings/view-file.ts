@@ -39,16 +39,17 @@ export class ViewFile {
     return { view: entryOf(content.runners, runner), problem };
   }
 
+  /** Saves the view on leaving. An idle program that is closed later leaves the time of the last visit unchanged. */
   write(runner: string, view: SavedView): void {
-    this.#write(runner, () => view);
+    this.#write(runner, (saved) => ({ ...view, leftAt: latest(saved, view) }));
   }
 
   /**
    * Notes that the user was here by the time in `view`, in case the program is killed. Keeps the view that another
-   * program saved on leaving.
+   * program saved on leaving, and the time if the user was in another program since.
    */
   touch(runner: string, view: SavedView): void {
-    this.#write(runner, (saved = view) => ({ ...saved, leftAt: view.leftAt }));
+    this.#write(runner, (saved = view) => ({ ...saved, leftAt: latest(saved, view) }));
   }
 
   #write(runner: string, change: (saved: SavedView | undefined) => SavedView): void {
@@ -61,3 +62,6 @@ export class ViewFile {
     });
   }
 }
+
+const latest = (saved: SavedView | undefined, { leftAt }: SavedView): number | undefined =>
+  saved?.leftAt === undefined || (leftAt ?? 0) > saved.leftAt ? leftAt : saved.leftAt;

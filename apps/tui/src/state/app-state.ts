@@ -301,7 +301,10 @@ export interface AppState {
   readonly connection: Connection;
   /** Milliseconds since 1970; undefined while the runner is connected. */
   readonly lostAt?: number | undefined;
-  /** When the user last left fa-tui on this runner, in milliseconds since 1970; undefined if that is not known. */
+  /**
+   * When the user last pressed a key in an fa-tui on this runner before this one was started, in milliseconds since
+   * 1970; undefined if that is not known.
+   */
   readonly leftAt?: number | undefined;
   /** The last time that another process took over from the runner that this client had reached. */
   readonly restart?: RunnerRestart | undefined;

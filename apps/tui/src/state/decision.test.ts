@@ -15,7 +15,15 @@ import {
 } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
-import { noteText, notesToHandIn, notesNow, openAcceptability, refusalOf, withNotes } from './decision.ts';
+import {
+  noteText,
+  notesToHandIn,
+  notesNow,
+  openAcceptability,
+  refusalOf,
+  withDetailsNow,
+  withNotes,
+} from './decision.ts';
 import type { JobView } from './job-view.ts';
 
 const SHAPE = parseShape('1x1x64x64');
@@ -115,6 +123,34 @@ test('a result that lacked only notes can be accepted once NOTES.md next to the 
   ]);
   const long = `wider\u0007 tiles${'.'.repeat(5000)}`;
   expect(notesToHandIn(facts('same', long).kernels, job)).toBe(`wider tiles${'.'.repeat(4096 - 11)}`);
+});
+
+test('after an acceptance, a gate says that there was no champion when the job ran', () => {
+  const gates = [
+    create(GateResultSchema, {
+      verdict: Verdict.NOT_MEASURED,
+      detail: 'no champion of GPU by p on these shapes yet; an accepted result becomes one',
+    }),
+  ];
+  const job = { ...comparedWith(''), codeDigest: '' };
+  const detailIn = (champions: Champion[], decisions: Decision[]): string | undefined =>
+    withDetailsNow({ champions, decisions, kernels: [] }, job, gates)[0]?.detail;
+  const before = 'there was no champion of GPU by p on these shapes when this job ran';
+  expect(detailIn([], [decision(1n, { kind: DecisionKind.ACCEPTED, job: job.name })])).toBe(before);
+  expect(detailIn([champion('jobs/new', 'k A=2')], [])).toBe(before);
+  expect(withDetailsNow({ champions: [], decisions: [], kernels: [] }, job, gates)).toBe(gates);
+});
+
+test('a gate does not ask for notes about code that is gone', () => {
+  const detail = 'NOTES.md was not filled in when this job ran: say why, then accept the result, without another run';
+  const gates = [create(GateResultSchema, { level: 'hard', verdict: Verdict.NOT_JUDGED, detail })];
+  const detailWith = (codeDigest: string): string | undefined =>
+    withDetailsNow(
+      { champions: [], decisions: [], kernels: [create(KernelSchema, { kernelId: 'k', codeDigest })] },
+      { ...comparedWith(''), codeDigest: 'ran' },
+      gates,
+    )[0]?.detail;
+  expect([detailWith('ran'), detailWith('other')]).toEqual([detail, 'NOTES.md was not filled in when this job ran']);
 });
 
 test('a note is shown with its author, as long as the decision stands', () => {

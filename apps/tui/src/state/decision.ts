@@ -68,6 +68,29 @@ export function withNotesNow(
 export const withNotes = (gates: readonly GateResult[], detail: string): readonly GateResult[] =>
   gates.map((gate) => (isToDo(gate) ? { ...gate, verdict: Verdict.PASS, value: gate.target, detail } : gate));
 
+const NO_CHAMPION_YET = /^no (.*champion of .*) yet; an accepted result becomes one$/;
+
+/** Gates' details as they are true by now: a champion may exist, and the code that ran may be in no known folder. */
+export function withDetailsNow(
+  state: Pick<DecisionFacts, 'champions' | 'decisions' | 'kernels'>,
+  job: Pick<JobView, 'name' | 'kernelId' | 'codeDigest'>,
+  gates: readonly GateResult[],
+): readonly GateResult[] {
+  const hasChampion =
+    standingDecision(state, job.name)?.kind === DecisionKind.ACCEPTED ||
+    state.champions.some(({ kernelId }) => kernelId === job.kernelId);
+  const isGone = state.kernels.length > 0 && notesOf(state.kernels, job).length === 0;
+  const detailNow = (gate: GateResult): string => {
+    if (hasChampion) return gate.detail.replace(NO_CHAMPION_YET, 'there was no $1 when this job ran');
+    // Notes can't be handed in for code that is gone, so the advice to fill them in is wrong.
+    return isGone && isToDo(gate) ? gate.detail.replace(/( when this job ran): .+$/, '$1') : gate.detail;
+  };
+  const details = gates.map(detailNow);
+  return details.every((detail, index) => detail === gates[index]?.detail)
+    ? gates
+    : gates.map((gate, index) => ({ ...gate, detail: details[index] ?? gate.detail }));
+}
+
 export const isToDo = ({ level, verdict }: GateResult): boolean => level === 'hard' && verdict === Verdict.NOT_JUDGED;
 
 /**

@@ -16,13 +16,14 @@ export const SAVED_VIEW = z.object({
   distribution: z.enum(DISTRIBUTIONS),
   wrap: z.boolean(),
   mouse: z.boolean().default(false),
-  /** When the user left, in milliseconds since 1970. */
+  /** When the user left, which is when the last key was pressed, in milliseconds since 1970. */
   leftAt: z.number().optional(),
 });
 
 export type SavedView = z.output<typeof SAVED_VIEW>;
 
-export function savedViewOf({ ui, attached, now }: AppState): SavedView {
+/** `leftAt`: when the user last pressed a key, in milliseconds since 1970. */
+export function savedViewOf({ ui, attached, now }: AppState, leftAt = now): SavedView {
   const { view, zoomed, pinned, jobList, historySort, kernelSort, filters, faulty, distribution, log, mouse } = ui;
   return {
     view,
@@ -37,7 +38,7 @@ export function savedViewOf({ ui, attached, now }: AppState): SavedView {
     distribution,
     wrap: log.wrap,
     mouse,
-    leftAt: now,
+    leftAt,
   };
 }
 

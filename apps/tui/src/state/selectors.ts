@@ -19,8 +19,9 @@ import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { ListedProblem } from '../present/sections/problem.ts';
-import { isToDo, notesNow, withNotes } from './decision.ts';
+import { isToDo, notesNow, withDetailsNow, withNotes } from './decision.ts';
 import type { ListedKernel } from './listed-kernel.ts';
+import { endedSince } from './since-left.ts';
 import { type AppState, type FilteredList, type HistorySort, type ViewId, type KernelSort } from './app-state.ts';
 import { phaseShare, type BenchmarkView, type JobView, type PhaseView, type VariantView } from './job-view.ts';
 import { raceOf, type TuneRace } from './tuned-variants.ts';
@@ -74,25 +75,31 @@ export function shownVariant(state: AppState): VariantView | undefined {
   const job = attachedJob(state);
   const variants = variantsOf(job);
   const variant = variants[Math.min(state.ui.variant, variants.length - 1)];
-  return job && variant && documented(state, job, variant);
+  return job && variant && current(state, job, variant);
 }
 
-interface Documented {
-  readonly detail: string;
+interface Current {
+  /** The reasons that make it differ from the variant of the job. */
+  readonly details: string;
   readonly variant: VariantView;
 }
 
-/** Variants whose documentation is there by now, by the variant of the job. */
-const documentedOf = new WeakMap<VariantView, Documented>();
+/** Variants with the gates as they are by now, by the variant of the job. */
+const currentOf = new WeakMap<VariantView, Current>();
 
-/** The same object for the same variant, because several panes keep what they made of it. */
-function documented(state: AppState, job: JobView, variant: VariantView): VariantView {
-  const detail = variant.gates.some(isToDo) ? notesNow(state, job) : undefined;
-  if (detail === undefined) return variant;
-  const known = documentedOf.get(variant);
-  if (known?.detail === detail) return known.variant;
-  const made = { detail, variant: { ...variant, gates: withNotes(variant.gates, detail) } };
-  documentedOf.set(variant, made);
+/**
+ * The variant with its gates as they are by now. The same object for the same variant, because several panes keep what
+ * they made of it.
+ */
+function current(state: AppState, job: JobView, variant: VariantView): VariantView {
+  const notes = variant.gates.some(isToDo) ? notesNow(state, job) : undefined;
+  const gates = withDetailsNow(state, job, notes === undefined ? variant.gates : withNotes(variant.gates, notes));
+  if (gates === variant.gates) return variant;
+  const details = gates.map(({ detail }) => detail).join('\n');
+  const known = currentOf.get(variant);
+  if (known?.details === details) return known.variant;
+  const made = { details, variant: { ...variant, gates } };
+  currentOf.set(variant, made);
   return made.variant;
 }
 
@@ -225,18 +232,18 @@ function filteredJobs(jobs: readonly Job[], filter: string): readonly Job[] {
  * The jobs of view 6: running jobs, then queued jobs in the order in which they will run, then ended jobs, newest
  * first. Superseded jobs are hidden unless a filter is set.
  */
-export function jobsOf({ jobs, ui }: Pick<AppState, 'jobs' | 'ui'>): readonly Job[] {
-  const all = openFirst(jobs);
+export function jobsOf({ jobs, ui, leftAt }: Pick<AppState, 'jobs' | 'ui' | 'leftAt'>): readonly Job[] {
+  const all = openFirst(jobs, leftAt);
   if (ui.filters.jobs !== '') return filteredJobs(all, ui.filters.jobs);
   return withoutSuperseded(all, jobs);
 }
 
 /** The jobs of the rail. No filter hides any, because the rail is there to watch all of them. */
-export const railJobsOf = ({ jobs }: Pick<AppState, 'jobs'>): readonly Job[] =>
-  withoutSuperseded(openFirst(jobs), jobs);
+export const railJobsOf = ({ jobs, leftAt }: Pick<AppState, 'jobs' | 'leftAt'>): readonly Job[] =>
+  withoutSuperseded(openFirst(jobs, leftAt), jobs);
 
 /** The name of the job that the rail lists `by` rows below the shown job; undefined if there is no such row. */
-export function neighborJob(state: Pick<AppState, 'jobs' | 'attached'>, by: 1 | -1): string | undefined {
+export function neighborJob(state: Pick<AppState, 'jobs' | 'attached' | 'leftAt'>, by: 1 | -1): string | undefined {
   const jobs = railJobsOf(state);
   const shown = jobs.findIndex(({ name }) => name === state.attached);
   // A job that the rail lacks, such as a superseded one, has the whole list after it.
@@ -244,7 +251,7 @@ export function neighborJob(state: Pick<AppState, 'jobs' | 'attached'>, by: 1 | 
 }
 
 /** As neighborJob(), for any number of rows; beyond an end of the rail, the first or the last job. */
-export function railJobAt(state: Pick<AppState, 'jobs' | 'attached'>, by: number): string | undefined {
+export function railJobAt(state: Pick<AppState, 'jobs' | 'attached' | 'leftAt'>, by: number): string | undefined {
   const jobs = railJobsOf(state);
   const shown = jobs.findIndex(({ name }) => name === state.attached);
   return jobs[Math.max(0, Math.min(shown + by, jobs.length - 1))]?.name;
@@ -257,19 +264,27 @@ function withoutSuperseded(ordered: readonly Job[], jobs: readonly Job[]): reado
 
 const STATE_ORDER: Partial<Record<JobState, number>> = { [JobState.RUNNING]: 0, [JobState.QUEUED]: 1 };
 
-/** Running jobs, then waiting ones in the order in which they will run, then ended ones, newest first. */
-function openFirst(jobs: readonly Job[]): readonly Job[] {
+/**
+ * Running jobs, then waiting ones in the order in which they will run, then ended ones, newest first. Jobs that the
+ * user left running and that have ended since come before other jobs of that time.
+ */
+function openFirst(jobs: readonly Job[], leftAt = Infinity): readonly Job[] {
   const known = orderedOf.get(jobs);
-  if (known !== undefined) return known;
-  const order = ({ state }: Job): number => STATE_ORDER[state] ?? 2;
+  if (known?.leftAt === leftAt) return known.ordered;
+  const order = (job: Job): number => STATE_ORDER[job.state] ?? endedOrder(job, leftAt);
   const place = ({ state, queuePosition }: Job): number => (state === JobState.QUEUED ? queuePosition : 0);
   const ordered = jobs.toSorted((a, b) => order(a) - order(b) || place(a) - place(b));
-  orderedOf.set(jobs, ordered);
+  orderedOf.set(jobs, { leftAt, ordered });
   return ordered;
 }
 
 // Computed once per list, rather than once per frame.
-const orderedOf = new WeakMap<readonly Job[], readonly Job[]>();
+const orderedOf = new WeakMap<readonly Job[], { readonly leftAt: number; readonly ordered: readonly Job[] }>();
+
+function endedOrder(job: Job, leftAt: number): number {
+  if (job.createTime !== undefined && timestampMs(job.createTime) >= leftAt) return 2;
+  return endedSince(leftAt, job) ? 3 : 4;
+}
 
 /** Whether a job was cancelled because a newer save of its watched folder replaced it. */
 export const isSuperseded = ({ jobs }: Pick<AppState, 'jobs'>, name: string): boolean => supersededIn(jobs).has(name);

@@ -4,6 +4,7 @@ import { JobSchema, JobState, Outcome, type Job } from '@flashcore/shared/contra
 import { expect, test } from 'vitest';
 import { initialState, type AppState } from './app-state.ts';
 import { jobViewOf } from './job-view.ts';
+import { jobsOf } from './selectors.ts';
 import { isUnseen, jobSinceLeft, labLogTimes, sinceLeftText, unseenLegend } from './since-left.ts';
 
 const LEFT = new Date(2026, 10, 30, 23, 43).getTime();
@@ -54,10 +55,23 @@ test('there is no message if nothing ended since, or if it is the first visit', 
 test('a job that ended meanwhile is marked until it is opened', () => {
   const state = away();
   expect(JOBS.filter((job) => isUnseen(state, job)).map(({ name }) => name)).toEqual(['a', 'b', 'c']);
-  expect(unseenLegend(state, JOBS)).toBe(', • ended since 23:43');
+  expect(unseenLegend(state, JOBS)).toBe(', • ended since 23:43 and not shown yet');
   const opened = away({ views: { a: jobViewOf(JOBS[0]!) } });
   expect(JOBS.filter((job) => isUnseen(opened, job)).map(({ name }) => name)).toEqual(['b', 'c']);
   expect(unseenLegend(opened, JOBS.slice(0, 1))).toBe('');
+});
+
+test('jobs that ended meanwhile come before older ones that ended earlier, even if those were submitted later', () => {
+  const at = (minutes: number) => ({ createTime: timestampFromMs(LEFT + minutes * MINUTE) });
+  const jobs = [
+    ended('since', 65, Outcome.PASSED, at(64)),
+    ended('before', -1, Outcome.PASSED, at(-2)),
+    ended('meanwhile', 10, Outcome.FAILED, at(-5)),
+    ended('old', -9, Outcome.PASSED, at(-20)),
+  ];
+  const listed = (leftAt?: number) => jobsOf(away({ jobs, leftAt })).map(({ name }) => name);
+  expect(listed(LEFT)).toEqual(['since', 'meanwhile', 'before', 'old']);
+  expect(listed()).toEqual(['since', 'before', 'meanwhile', 'old']);
 });
 
 test('the job to open on return is the newest that did not pass, or else the newest that ended', () => {

@@ -6,7 +6,8 @@ import { formatTimeOfDay } from '../present/numbers.ts';
 import { jobMark } from '../present/words.ts';
 import type { AppState } from './app-state.ts';
 
-const endedSince = (leftAt: number | undefined, { state, endTime }: Job): boolean =>
+/** True for a job that ended after the user last left. */
+export const endedSince = (leftAt: number | undefined, { state, endTime }: Job): boolean =>
   leftAt !== undefined && state === JobState.ENDED && endTime !== undefined && timestampMs(endTime) > leftAt;
 
 /** True for a job that ended after the user last left, and that has not been opened since. */
@@ -19,7 +20,9 @@ export const labLogTimes = ({ leftAt = 0, jobs }: Pick<AppState, 'leftAt' | 'job
 
 /** The legend of the mark of unseen jobs; empty if no listed job has it. */
 export const unseenLegend = (state: Pick<AppState, 'leftAt' | 'views'>, jobs: readonly (Job | undefined)[]): string =>
-  jobs.some((job) => job !== undefined && isUnseen(state, job)) ? `, • ended since ${timeText(state.leftAt ?? 0)}` : '';
+  jobs.some((job) => job !== undefined && isUnseen(state, job))
+    ? `, • ended since ${timeText(state.leftAt ?? 0)} and not shown yet`
+    : '';
 
 /** The newest job that ended while the user was away, preferably one that did not pass. */
 export function jobSinceLeft({ leftAt, views, jobs }: Pick<AppState, 'leftAt' | 'views' | 'jobs'>): Job | undefined {

@@ -29,6 +29,8 @@ export interface TestTerminal {
   readonly left: () => boolean;
   /** The content of the screen, one line per row, without trailing spaces. */
   readonly screen: () => Promise<string>;
+  /** Number of keys and pastes so far. */
+  readonly inputs: () => number;
   /** The styles of the cells: one line for each row that has a style. */
   readonly styles: () => string[];
   /** Sends keys in the way that a terminal does. */
@@ -94,7 +96,9 @@ export function openTerminal({
   const copied: { text: string; fileName: string }[] = [];
   const edited: SourcePlace[] = [];
   const stopped: string[] = [];
+  let inputs = 0;
   const context: AppContext = {
+    onInput: () => void (inputs += 1),
     store,
     session,
     leave: () => {
@@ -153,6 +157,7 @@ export function openTerminal({
         (_, row) => buffer.getLine(buffer.viewportY + row)?.translateToString(true) ?? '',
       ).join('\n');
     },
+    inputs: () => inputs,
     styles: () => styleRows(terminal),
     onEdit: (edit) => void (editIn = edit),
     onNewKernel: (make) => void (makeKernel = make),

@@ -138,7 +138,7 @@ test('a job that ended while the user was away is marked in both lists of view 6
   const size = { width: 110, height: 20 };
   for (const { body, remark } of [jobsView(snapshot, size), historyPane(state, size)]) {
     expect(rowText(body[1] ?? [])).toContain('• ');
-    expect(`${remark}\n${body.map(rowText).join('\n')}`).toMatch(/^• ended since 00:00$/m);
+    expect(`${remark}\n${body.map(rowText).join('\n')}`).toMatch(/^• ended since 00:00 and not shown yet$/m);
   }
 });
 
@@ -149,7 +149,7 @@ test('champions are marked in the lists of view 6 and in view 7', () => {
     ...initialState({ runner: { label: '', embedded: true }, columns: 120, rows: 40, now: 0 }),
     jobs: [other, job],
     experiments: [other, job].map((of) => create(ExperimentSummarySchema, { job: of })),
-    champions: [create(ChampionSchema, { job: 'jobs/1' })],
+    champions: [create(ChampionSchema, { job: 'jobs/1', decision: { time: timestampFromMs((9 * 60 + 4) * 60_000) } })],
     kernels: [create(KernelSchema, { kernelId: job.kernelId })],
     hasKernels: true,
   };
@@ -168,7 +168,7 @@ test('champions are marked in the lists of view 6 and in view 7', () => {
     kernelsView(snapshot, size)
       .body.map(rowText)
       .join('\n')
-      .match(/passed, ★ champion/g)?.length,
+      .match(/passed, ★ champion since 09:04/g)?.length,
   ).toBe(1);
 });
 

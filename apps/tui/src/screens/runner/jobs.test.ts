@@ -36,7 +36,7 @@ test.each([
       state: JobState.RUNNING,
       outcome: Outcome.UNSPECIFIED,
       kernelId: 'k',
-      label: 'k',
+      label: 'my_attention_with_a_long_name BLOCK_Q=64 BLOCK_KV=96',
     });
     const failed = ended('aaaaaaaa', {
       outcome: Outcome.WRONG_RESULT,
@@ -64,7 +64,7 @@ test('the marks are explained in a row of their own, which no border cuts', () =
     },
   );
   expect(remark).toBe('1 of 2 jobs');
-  expect(body).toContain('* on screen, ★ champion, • ended since 00:03');
+  expect(body).toContain('* on screen, ★ champion, • ended since 00:03 and not shown yet');
 });
 
 test('a summary has the room that the list does not need, and "…" where it is cut', () => {

@@ -14,7 +14,7 @@ import {
 import { notice } from '../../present/blocks.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
-import { formatAge, formatMicroseconds } from '../../present/numbers.ts';
+import { formatAge, formatMicroseconds, formatWhen } from '../../present/numbers.ts';
 import {
   BLANK_ROW,
   flowRows,
@@ -288,6 +288,12 @@ function casesGroup(experiment: ExperimentSummary): Row[] {
   return experiment.job?.outcome === Outcome.INTERRUPTED ? [] : [[run('no case ran')]];
 }
 
+/** Text such as " since 09:04": when the job was accepted, in UTC as in the dialog about it. */
+function championSince(state: AppState, job: string | undefined): string {
+  const time = state.champions.find((champion) => champion.job === job)?.decision?.time;
+  return time === undefined ? '' : ` since ${formatWhen(time, state.now)}`;
+}
+
 /** The kernel's newest experiments. */
 function lastResults(state: AppState, kernel: Kernel, width: number): Row[] {
   const { experiments, now } = state;
@@ -319,8 +325,9 @@ function lastResults(state: AppState, kernel: Kernel, width: number): Row[] {
           [
             run(`${mark} `, role),
             run(word),
-            run(championMark(state, job?.name) === '' ? '' : ', ★ champion'),
-            run(age, 'dim'),
+            run(championMark(state, job?.name) === '' ? '' : `, ★ champion${championSince(state, job?.name)}`),
+            // Next to the time of the acceptance, the age says of what it is.
+            run(championMark(state, job?.name) === '' || age === '' ? age : `, run${age}`, 'dim'),
           ],
           ...casesGroup(experiment),
           ...(experiment.hardGates > 0
