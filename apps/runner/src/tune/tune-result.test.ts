@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { endOfTune } from './tune-result.ts';
 
 test.each([
-  [undefined, '1 variant tried, none timed: BLOCK_Q=32 has the fewest registers, 64'],
+  [undefined, '1 variant tried, none timed on a GPU: BLOCK_Q=32 has the fewest registers, 64'],
   [21.25, 'best of 1 variant: BLOCK_Q=32, 21.25 us'],
 ])('a search names the best variant only if it timed the variants (%s)', (p50Us, summary) => {
   const winner = create(TunedVariantSchema, {
@@ -25,5 +25,5 @@ test.each([
   const winner = row('A=2', 142, 4096);
   const rows = [row('A=1', 142, smemBytes), winner, row('A=0', 150, 0)];
   const found = { rows, winner, complete: true, comparison: undefined, heldOut: undefined };
-  expect(endOfTune(found, create(JobResultSchema)).summary).toBe(`3 variants tried, none timed: ${text}`);
+  expect(endOfTune(found, create(JobResultSchema)).summary).toBe(`3 variants tried, none timed on a GPU: ${text}`);
 });

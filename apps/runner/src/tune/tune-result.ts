@@ -99,7 +99,7 @@ export function endOfTune(
   // Resources rank variants, but nobody knows which is the fastest.
   const found =
     p50Us === undefined
-      ? `${tried} tried, none timed: ${fewestRegisters(winner, rows)}`
+      ? `${tried} tried, none timed on a GPU: ${fewestRegisters(winner, rows)}`
       : `best of ${tried}: ${label}, ${p50Us.toPrecision(4)} us`;
   const champion = comparison ? `; ${championText(comparison)}` : '';
   const unseen = heldOut ? `; ${heldOut.detail}` : '';

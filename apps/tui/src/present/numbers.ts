@@ -61,7 +61,9 @@ export function formatBytes(bytes: number): string {
   if (bytes < 1024) return `${bytes} B`;
   const units = ['KiB', 'MiB', 'GiB', 'TiB'];
   const power = Math.min(units.length, Math.floor(Math.log2(bytes) / 10));
-  return `${Number((bytes / 1024 ** power).toPrecision(3))} ${units[power - 1] ?? 'B'}`;
+  // Tenths of KiB are kept, because limits of shared memory are compared with figures such as 106.5 KiB.
+  const digits = power === 1 && bytes >= 100 * 1024 ? 4 : 3;
+  return `${Number((bytes / 1024 ** power).toPrecision(digits))} ${units[power - 1] ?? 'B'}`;
 }
 
 const SINGULARS: Record<string, string> = {

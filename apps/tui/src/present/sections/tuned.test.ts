@@ -54,6 +54,6 @@ test('a stopped search says that it was stopped, and without a correct variant t
 
 test('a search whose variants were not timed has no best one', () => {
   const text = plainLines(tuneBlocks(create(TuneResultSchema, { ...tune, simulated: true })), PLAIN).join('\n');
-  expect(text).toContain('First by resources, not timed: TILE=64');
+  expect(text).toContain('First by resources, not timed on a GPU: TILE=64');
   expect(text).not.toContain('Best:');
 });

@@ -57,11 +57,11 @@ test('in a live race the fastest variant leads, dropped variants come last with 
   const pane = textOf({ ...job, tuned: ROWS });
   expect(pane.title).toBe('3 Latency  search over 4 variants, 1 dropped  LIVE');
   expect(pane.body.map(rowText).map((text) => text.trimEnd())).toEqual([
-    '   #  variant   regs    SMEM  CTAs/SM  correct          p50                  95 %  x leader  dropped',
+    '   #  variant   regs    SMEM  CTAs/SM  correct          p50                  95 %  x leader',
     '  -*  TILE=64     96  16 KiB        4  ✓           9.600 us  9.500 us to 9.700 us         -',
     '  -*  TILE=32     64   8 KiB        4  ✓           12.00 us  11.90 us to 12.10 us    0.8000',
     '  -   TILE=256     -       -        -  ● building         -                     -         -',
-    '▸ -   TILE=128   168  64 KiB        4  ✓           13.00 us                     -         -  slower than TILE…',
+    '▸ -   TILE=128   168  64 KiB        4  ✓           13.00 us                     -         -',
     '─'.repeat(110),
     '* Pareto front of median latency and registers: TILE=64; TILE=32',
     'TILE=128 was dropped: slower than TILE=64 by 1.354 [1.34, 1.37]',
@@ -98,12 +98,12 @@ test('a search that timed nothing says so, and has no columns for times', () => 
     tune: { variants: rows, complete: true, rankedBy: 'registers, not timed' },
   });
   const pane = textOf({ ...job, state: JobState.ENDED, outcome: Outcome.PASSED, tuned: rows, result });
-  expect(pane.title).toBe('3 Latency  search over 1 variant, 0 dropped  not timed');
+  expect(pane.title).toBe('3 Latency  search over 1 variant, 0 dropped  not timed on a GPU');
   expect(rowText(pane.body[0]!).trim()).toBe('#  variant  regs   SMEM  CTAs/SM  correct  dropped');
   const race = raceOf({ ...job, tuned: rows, result })!;
   expect(raceTexts(race)).toEqual({
     leader: 'fewest registers: TILE=32, 64',
-    size: 'search over 1 variant, 0 dropped  not timed',
+    size: 'search over 1 variant, 0 dropped  not timed on a GPU',
   });
 });
 

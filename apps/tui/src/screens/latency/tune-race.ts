@@ -2,8 +2,8 @@
 import { Verdict, type TunedVariant } from '@flashcore/shared/contract';
 import { counted, formatBytes, formatMicroseconds, formatRatio } from '../../present/numbers.ts';
 import { p50IntervalText } from '../../present/sections/timings.ts';
-import { fitRow, run, wrapRows, type Row } from '../../present/cells/row.ts';
-import type { Column } from '../../present/cells/table.ts';
+import { fitRow, rowWidth, run, wrapRows, type Row } from '../../present/cells/row.ts';
+import { table as layTable, type Column } from '../../present/cells/table.ts';
 import { VERDICT_MARKS, reasonText } from '../../present/words.ts';
 import type { JobView } from '../../state/job-view.ts';
 import { raceOf, type TuneRace } from '../../state/tuned-variants.ts';
@@ -16,16 +16,25 @@ interface RaceLook extends Size {
 }
 
 /**
- * The table, the Pareto front and, below them, the reason why the selected variant was dropped. Undefined if the job is
- * not a search.
+ * The table, the Pareto front and, where the table has no room for them, the reasons why variants were dropped.
+ * Undefined if the job is not a search.
  */
 export function racePane(job: JobView | undefined, title: string, look: RaceLook): PaneContent | undefined {
   const race = job && raceOf(job);
   if (!race) return undefined;
   const { rows } = race;
   const selected = Math.min(look.selected, rows.length - 1);
-  const foot = footRows(race, rows[selected], look.width).slice(0, Math.max(0, look.height - MIN_TABLE));
-  const table = list(columnsOf(race, job.kernelId), rows, { ...look, height: look.height - foot.length, selected });
+  const columns = columnsOf(race, job.kernelId);
+  const whole = columns.filter(({ title }) => title !== DROPPED);
+  const isCut = CURSOR_CELLS + rowWidth(layTable(columns, rows, Infinity).header) > look.width;
+  const drops = isCut ? rows.filter(({ dropped }) => dropped !== undefined) : [];
+  // All reasons where the rows of the table leave room, or else that of the selected variant.
+  const feet = [drops, drops.filter((row) => row === rows[selected])].map((told) => footRows(race, told, look.width));
+  const foot = (feet.find(({ length }) => length + rows.length + 1 <= look.height) ?? feet.at(-1) ?? []).slice(
+    0,
+    Math.max(0, look.height - MIN_TABLE),
+  );
+  const table = list(isCut ? whole : columns, rows, { ...look, height: look.height - foot.length, selected });
   return {
     title: `${title}  ${standing(race)}`,
     remark: positionRemark(selected, rows.length, 'variant'),
@@ -34,7 +43,10 @@ export function racePane(job: JobView | undefined, title: string, look: RaceLook
 }
 
 const MIN_TABLE = 4;
-/** Room for two parameters, so that rows can be told apart. The reason for a drop is also below the table. */
+/** Cells of the list's cursor. */
+const CURSOR_CELLS = 2;
+const DROPPED = 'dropped';
+/** Room for two parameters, so that rows can be told apart. */
 const LABEL_CELLS = 28;
 
 /** The leader of the race, and its size. Where there is little room, the leader comes first, because 3 has the size. */
@@ -52,7 +64,7 @@ function leaderText({ label, p50Us, registers }: TunedVariant, { result }: TuneR
 /** Text such as "search over 12 variants, 3 dropped". */
 function standing({ rows, result }: TuneRace): string {
   const dropped = rows.filter((row) => row.dropped !== undefined).length;
-  const complete = isTimed(rows) ? 'decided' : 'not timed';
+  const complete = isTimed(rows) ? 'decided' : 'not timed on a GPU';
   const ended = result?.complete ? complete : 'stopped before the end';
   return `search over ${counted(rows.length, 'variant')}, ${dropped} dropped  ${result === undefined ? 'LIVE' : ended}`;
 }
@@ -70,7 +82,7 @@ function columnsOf(race: TuneRace, kernelId: string): Column<TunedVariant>[] {
 }
 
 const droppedColumn = (kernelId: string): Column<TunedVariant> => ({
-  title: 'dropped',
+  title: DROPPED,
   drop: 5,
   shrinkTo: 12,
   cell: (variant) => run(reasonWithoutName(variant, kernelId), 'dim'),
@@ -143,7 +155,7 @@ function verifiedPiece({ verified, buildId, dropped }: TunedVariant) {
   return run(mark, role);
 }
 
-function footRows({ rows, pareto, result }: TuneRace, chosen: TunedVariant | undefined, width: number): Row[] {
+function footRows({ rows, pareto, result }: TuneRace, drops: readonly TunedVariant[], width: number): Row[] {
   const timed = isTimed(rows);
   const front = rows.filter(({ label }) => pareto.has(label)).map(({ label }) => label);
   const figures = result?.paretoOf || (timed ? 'median latency and registers' : 'shared memory and registers');
@@ -151,8 +163,8 @@ function footRows({ rows, pareto, result }: TuneRace, chosen: TunedVariant | und
     fitRow([run('─'.repeat(width), 'border')], width),
     ...wrapRows(`* Pareto front of ${figures}: ${front.join('; ') || 'not known yet'}`, width),
     ...(result ? wrapRows(`ranked by ${result.rankedBy}`, width, { role: 'dim' }) : []),
-    ...(chosen?.dropped === undefined
-      ? []
-      : wrapRows(`${chosen.label} was dropped: ${reasonText(chosen.dropped)}`, width)),
+    ...drops.flatMap(({ label, dropped = '' }) =>
+      wrapRows(`${label} was dropped: ${reasonText(dropped)}`, width, { hang: 2 }),
+    ),
   ];
 }
