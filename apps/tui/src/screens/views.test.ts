@@ -208,6 +208,23 @@ test('the header shows runner, connection, device, job and phase in every state'
   expect(rowText(headRows(fresh.state, 120)[0] ?? [])).toMatch(/verify .* \d+ %/);
 });
 
+test('the header says "source changed since" in full before it names the runner, and the runner before the device', async () => {
+  const store = await loadedStore();
+  store.dispatch({ type: 'connection', connection: 'connected' });
+  store.dispatch({ type: 'attach', job: SAMPLE_JOB });
+  const kernelId = store.state.views[SAMPLE_JOB]?.kernelId ?? '';
+  const view = { ...store.state.views[SAMPLE_JOB]!, codeDigest: 'ran' };
+  const kernels = store.state.kernels.map((kernel) =>
+    kernel.kernelId === kernelId ? { ...kernel, codeDigest: 'now' } : kernel,
+  );
+  const changed = { ...store.state, kernels, views: { ...store.state.views, [SAMPLE_JOB]: view } };
+  const header = (columns: number): string => rowText(headRows(changed, columns)[0] ?? []);
+  expect(header(90)).toMatch(/^ (fa-tui {2})?● .*flashcore_v6 .*✗ wrong result.* Δ source changed since/);
+  expect(header(90)).not.toContain('gpu01');
+  expect(header(120)).toMatch(/● gpu01\.example\S* .*Δ source changed since/);
+  expect(header(120)).not.toContain('…');
+});
+
 test('without the rail, the tab of the jobs shows the number of running jobs that are not on the screen', async () => {
   const store = await loadedStore();
   const tabs = (columns: number): string => {

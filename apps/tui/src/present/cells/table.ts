@@ -118,6 +118,8 @@ export interface Part {
   readonly rank: number;
   /** Parts grow to a longer form in this order once all have their places; absent: by rank. */
   readonly growRank?: number;
+  /** In place of `growRank`, one for each form, if a longer form matters less than the growth of other parts. */
+  readonly formRanks?: readonly number[];
   /** The longest form first. */
   readonly forms: readonly Row[];
 }
@@ -137,7 +139,14 @@ export function fitParts(parts: readonly Part[], width: number, gap = 2): Row {
     chosen.set(index, shortest);
     left -= cost;
   }
-  for (const { forms, index } of byRank.toSorted((a, b) => (a.growRank ?? a.rank) - (b.growRank ?? b.rank))) {
+  const growing = byRank.flatMap((part) =>
+    (part.formRanks ?? [part.growRank ?? part.rank]).map((at, form) => ({
+      forms: part.forms.slice(form),
+      index: part.index,
+      at,
+    })),
+  );
+  for (const { forms, index } of growing.toSorted((a, b) => a.at - b.at)) {
     const now = chosen.get(index);
     if (now === undefined) continue;
     const better = forms.find((form) => rowWidth(form) - rowWidth(now) <= left);

@@ -28,6 +28,8 @@ import { SIMULATED_BADGE } from '../pane/view.ts';
 
 const BAR_CELLS = 14;
 const SHORT_TITLE = 18;
+/** For each form of the address: the cut one comes after "source changed since", the whole one before the device. */
+const ADDRESS_RANKS = [9, 3.8, 1.9];
 
 export const headRows = (state: AppState, columns: number): Row[] => [
   headerRow(state, columns),
@@ -38,7 +40,7 @@ export const headRows = (state: AppState, columns: number): Row[] => [
 export function headerRow(state: AppState, width: number): Row {
   const parts = [
     { rank: 5, forms: [[run('fa-tui', 'title')]] },
-    { rank: 0, growRank: 9, forms: connectionForms(state) },
+    { rank: 0, formRanks: ADDRESS_RANKS, forms: connectionForms(state) },
     { rank: 1, growRank: 4, forms: deviceForms(state) },
     ...jobParts(state, attachedJob(state)),
   ];
@@ -53,6 +55,7 @@ function connectionForms({ connection, runner }: AppState): Row[] {
       [run('● ', 'good'), run(`${long}, connected`)],
       [run('● ', 'good'), run(short)],
       [run('● ', 'good'), run(cutCells(short, 14))],
+      [run('●', 'good')],
     ];
   return [
     [run(`○ ${connection} `, 'warn'), run(long)],
@@ -85,7 +88,17 @@ function jobParts(state: AppState, job: JobView | undefined): Part[] {
       ? [{ rank: 2.4, forms: [[run('P pinned', 'accent')], [run('P', 'accent')]] satisfies Row[] }]
       : []),
     ...(isSourceChanged(state, job)
-      ? [{ rank: 2.5, forms: [[run(`Δ ${SOURCE_CHANGED}`, 'warn')], [run('Δ source', 'warn')]] satisfies Row[] }]
+      ? [
+          {
+            rank: 2.5,
+            growRank: 1.8,
+            forms: [
+              [run(`Δ ${SOURCE_CHANGED}`, 'warn')],
+              [run('Δ source changed', 'warn')],
+              [run('Δ source', 'warn')],
+            ] satisfies Row[],
+          },
+        ]
       : []),
   ];
 }

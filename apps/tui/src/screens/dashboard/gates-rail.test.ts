@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fromJson, type JsonValue } from '@bufbuild/protobuf';
-import { GateResultSchema, Verdict } from '@flashcore/shared/contract';
-import { parseGates } from '@flashcore/shared/kernels';
+import { create, fromJson, type JsonValue } from '@bufbuild/protobuf';
+import { GateResultSchema, ProfileResultSchema, Verdict } from '@flashcore/shared/contract';
+import { parseGates, parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { rowText } from '../../present/cells/row.ts';
 import { initialState } from '../../state/app-state.ts';
@@ -16,7 +16,7 @@ const JOB = 'jobs/11111111-0000-4000-8000-000000000001';
 const WIDTH = 34;
 
 /** The rail with these gates, in `height` rows. */
-function railOf(gates: readonly JsonValue[], height: number): string[] {
+function railOf(gates: readonly JsonValue[], height: number, profiled?: string): string[] {
   const runner = { label: 'x', embedded: true };
   const store = new Store({ state: initialState({ runner, columns: 120, rows: 40, now: 0 }) });
   for (const event of sampleEvents()) store.dispatch({ type: 'job-event', event: { ...event, job: JOB } });
@@ -25,6 +25,7 @@ function railOf(gates: readonly JsonValue[], height: number): string[] {
   const variants = view.variants.map((variant) => ({
     ...variant,
     build: undefined,
+    ...(profiled !== undefined && { profile: create(ProfileResultSchema, { shape: parseShape(profiled) }) }),
     gates: gates.map((gate) => fromJson(GateResultSchema, gate)),
   }));
   const state = { ...store.state, views: { [JOB]: { ...view, result: undefined, variants } } };
@@ -104,4 +105,19 @@ test('a gate about all cases counts the cases so far, because a share of 100 % w
   };
   const [row] = railOf([parity], 2);
   expect(row).toMatch(/^. Parity cases +\d+\/\d+ cases so far$/);
+});
+
+test('a figure of another shape than the profile names its shape', () => {
+  const gates = [{ ...(gate('SMs with work', Verdict.PASS) as object), phase: 'build', condition: '1x4x128x64' }];
+  expect(railOf(gates, 4, '2x8x512x64').join(' ').replaceAll(/ +/g, ' ')).toMatch(/SMs with work, 61 <= 64 1x4x128x64/);
+  expect(railOf(gates, 4, '1x4x128x64').join(' ')).not.toContain('1x4x128x64');
+  expect(railOf(gates, 4).join(' ')).not.toContain('1x4x128x64');
+});
+
+test('a reason that is too long for the rows that are left has all of them', () => {
+  const open = (detail: string): JsonValue => ({ title: detail, verdict: Verdict.NOT_MEASURED, level: 'warn', detail });
+  const gates = [open('a short one'), open(`no champion of a device with a long name ${'by a protocol '.repeat(9)}`)];
+  const rows = railOf(gates, 5);
+  expect(rows.length).toBe(5);
+  expect(rows.at(-1)).toMatch(/^ {2}.* …$/);
 });

@@ -7,7 +7,7 @@ import { entryOf } from '@flashcore/shared/text';
 import { notice } from '../../present/blocks.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import { cutWords, padCells, takeCells, wrapCells } from '../../present/cells/cell-text.ts';
-import { rowText, run, wrapRows, type Role, type Row, type Run } from '../../present/cells/row.ts';
+import { firstRows, rowText, run, wrapRows, type Role, type Row, type Run } from '../../present/cells/row.ts';
 import {
   MODELLED_SIGN,
   gateMark,
@@ -16,7 +16,7 @@ import {
   isUnansweredOff,
   modelledSign,
 } from '../../present/gate-marks.ts';
-import { notMeasured } from '../../present/words.ts';
+import { notMeasured, shapeShort } from '../../present/words.ts';
 import { formatCount, formatInUnit } from '../../present/numbers.ts';
 import { gateTally, isMeasured, isOpen, type GateTally } from '../../state/gate-board.ts';
 import type { JobView, VariantView } from '../../state/job-view.ts';
@@ -49,7 +49,8 @@ export const gatesRail: View = ({ state }, size) => {
 /** Only the mark is colored. A text that needs more rows than are free ends in "…"; view 5 has all of it. */
 function standingRows({ text, role }: Standing, { width, height: free }: Size): Row[] {
   const rows = noticeRows(notice(text.slice(MARK_CELLS), role, text.slice(0, 1)), width);
-  const most = Math.max(MOST_STANDING_ROWS, free);
+  // Fewer rows let all other texts of the pane be whole, and the key to press comes first in this one.
+  const most = free >= 1 ? free : MOST_STANDING_ROWS;
   if (rows.length <= most) return rows;
   const last = rowText(rows[most - 1] ?? []).trimEnd();
   return [...rows.slice(0, most - 1), [run(`${takeCells(last, width - 2).trimEnd()} …`)]];
@@ -125,20 +126,25 @@ function railRows(shown: Shown, { width, height }: Size): Row[] {
   return [...gates, ...reasonRows(open, { width, height: height - gates.length })];
 }
 
-/** As many reasons in full as fit. Each of the others is cut to one row. */
+/** As many reasons in full as fit. The first of the others has the rows that are left, and the rest have one each. */
 function reasonRows(reasons: readonly string[], { width, height }: Size): Row[] {
   const whole = reasons.map((reason) => wrapRows(reason, width, { role: 'dim', hang: MARK_CELLS }));
   const shortestFirst = whole.map((_, index) => index).sort((a, b) => whole[a]!.length - whole[b]!.length);
   const isWhole = new Set<number>();
   let room = height - reasons.length;
   for (const index of shortestFirst) {
-    room -= whole[index]!.length - 1;
-    if (room < 0) break;
+    const more = whole[index]!.length - 1;
+    if (more > room) break;
+    room -= more;
     isWhole.add(index);
   }
-  return reasons.flatMap((reason, index): Row[] =>
-    isWhole.has(index) ? whole[index]! : [[run(cutWords(reason, width), 'dim')]],
-  );
+  const first = whole.findIndex((_, index) => !isWhole.has(index));
+  return reasons.flatMap((reason, index): readonly Row[] => {
+    if (isWhole.has(index)) return whole[index]!;
+    return index === first && room > 0
+      ? firstRows(whole[index]!, 1 + room, width)
+      : [[run(cutWords(reason, width), 'dim')]];
+  });
 }
 
 /** The indices of the gates, those that decide the outcome first. */
@@ -160,11 +166,18 @@ function gateRows(
   const target = COUNTED.has(gate.unit) ? gateTarget({ ...gate, unit: '' }) : gateTarget(gate);
   const figure = figureText(gate, valueText(gate, variant), target);
   const cells = Math.max(8, width - MARK_CELLS - figure.length - 1);
-  const [first = '', ...more] = isWrapped ? wrapCells(gate.title, cells) : [cutWords(gate.title, cells)];
+  const title = `${gate.title}${otherShape(gate, variant)}`;
+  const [first = '', ...more] = isWrapped ? wrapCells(title, cells) : [cutWords(gate.title, cells)];
   return [
     [run(`${mark} `, role), run(padCells(first, cells)), run(` ${figure}`, figureRole(gate))],
     ...more.map((line): Row => [run(' '.repeat(MARK_CELLS)), run(line)]),
   ];
+}
+
+/** Text such as ", 1x4x128x64": the shape of a launch's figure, if view 4 and its advice are about another shape. */
+function otherShape({ phase, condition }: GateResult, { profile }: VariantView): string {
+  const isOther = profile?.shape !== undefined && condition !== shapeShort(profile.shape);
+  return phase === 'build' && condition !== '' && isOther ? `, ${condition}` : '';
 }
 
 /** What is true of a value that misses its target. */
@@ -212,9 +225,14 @@ function valueText(gate: GateResult, variant: VariantView): string {
   return `${modelledSign(gate)}${unit === 'B' || unit === 'bytes' ? text : bare}`;
 }
 
-/** Text such as "to do before accepting: fill in NOTES.md". View 5 says what to write. */
+/**
+ * Text such as "to do before accepting: fill in NOTES.md". View 5 says what to write. Only the detail itself if it asks
+ * for nothing, because the code that ran is gone.
+ */
 const toDoText = (detail: string): string =>
-  `to do before accepting: ${detail.replace(/^(.+?) (?:was|were) not filled in when this job ran: .+$/, 'fill in $1')}`;
+  !detail.includes(': ')
+    ? detail
+    : `to do before accepting: ${detail.replace(/^(.+?) (?:was|were) not filled in when this job ran: .+$/, 'fill in $1')}`;
 
 /**
  * Lines such as "– 9 not measured: hardware counters need a GPU", one per reason. The first explains the sign of

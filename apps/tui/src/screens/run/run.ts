@@ -2,8 +2,8 @@
 import { JobState, Outcome, Verdict, type GateResult } from '@flashcore/shared/contract';
 import { progressBar, sampleStrip } from '../../present/cells/bars.ts';
 import { formatError, formatInUnit, formatMicroseconds, formatSeconds } from '../../present/numbers.ts';
-import { cellWidth } from '../../present/cells/cell-text.ts';
-import { fitRow, rowWidth, run, wrapRows, type Row } from '../../present/cells/row.ts';
+import { cellWidth, wrapCells } from '../../present/cells/cell-text.ts';
+import { firstRows, fitRow, rowWidth, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import { shownFinding } from '../../state/source-place.ts';
 import { gateTarget } from '../../present/gate-marks.ts';
 import {
@@ -98,7 +98,7 @@ function headRows(state: AppState, job: JobView, { width, height }: Size): Row[]
   const finding = findingRows(state, { width, height: Math.floor(height * FINDING_SHARE) });
   return [
     // The finding is shown in full below, so the summary would only repeat it.
-    jobRow(job, clockOf(state, job), width, finding.length > 0 ? '' : rejection(state, job)),
+    ...jobRows(job, clockOf(state, job), width, finding.length > 0 ? '' : rejection(state, job)),
     ...busyLine(state, width),
     correctLine(state, width),
     ...(finding.length > 0 ? finding : [latencyLine(state, width)]),
@@ -142,10 +142,32 @@ function timeLine(job: JobView, width: number): Row[] {
   return [line('time', parts.slice(0, fitting < 0 ? parts.length : Math.max(1, fitting)).flat(), width)];
 }
 
+/** The verdict of an ended job takes at most this many rows. */
+const VERDICT_ROWS = 3;
+
+/** As jobRow(), with the whole verdict of an ended job in as many rows as it needs. */
+function jobRows(job: JobView, now: number, width: number, about = aboutText(job)): Row[] {
+  const head = stateRuns(job, now);
+  const text = about.replaceAll('\n', ' ');
+  if (job.state !== JobState.ENDED || rowWidth(head) + cellWidth(text) <= width)
+    return [jobRow(job, now, width, about)];
+  const [first = '', ...others] = wrapCells(text, width - rowWidth(head));
+  const rest = others.length === 0 ? [] : wrapRows(others.join(' '), width - LABEL_CELLS);
+  return [
+    [...head, run(first)],
+    ...firstRows(rest, VERDICT_ROWS - 1, width - LABEL_CELLS).map((row) => [run(' '.repeat(LABEL_CELLS)), ...row]),
+  ];
+}
+
 /** The job's state and current activity; `about` in place of its summary. */
 export function jobRow(job: JobView, now: number, width: number, about?: string): Row {
+  const head = stateRuns(job, now);
+  return fitRow([...head, ...aboutRuns(job, { now, room: width - rowWidth(head) }, about)], width);
+}
+
+function stateRuns(job: JobView, now: number): Row {
   const { mark, role, word } = jobMark(job);
-  const head: Row = [
+  return [
     run(`${mark} ${word}`, role),
     // A job that never ran shows no time, because "0 ms" would look like a measurement.
     run(
@@ -155,7 +177,6 @@ export function jobRow(job: JobView, now: number, width: number, about?: string)
       'dim',
     ),
   ];
-  return fitRow([...head, ...aboutRuns(job, { now, room: width - rowWidth(head) }, about)], width);
 }
 
 /** As many whole clauses of a text as fit, and at least the first, which the row may cut. The log has all of it. */
@@ -166,11 +187,9 @@ function wholeClauses(text: string, room: number): string {
   return end === undefined ? text : `${text.slice(0, end)} …`;
 }
 
-function aboutRuns(
-  job: JobView,
-  { now, room }: { now: number; room: number },
-  about = summaryText(job) || (job.error?.message ?? ''),
-): Row {
+const aboutText = (job: JobView): string => summaryText(job) || (job.error?.message ?? '');
+
+function aboutRuns(job: JobView, { now, room }: { now: number; room: number }, about = aboutText(job)): Row {
   // The phase that happened to be the last one says nothing about how the job ended.
   if (job.state === JobState.ENDED) return about === '' ? [] : [run(wholeClauses(about.replaceAll('\n', ' '), room))];
   const phase = job.phases.at(-1);

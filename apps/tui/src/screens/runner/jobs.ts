@@ -58,7 +58,7 @@ function jobs(state: AppState, size: Size): PaneContent {
   const legend = legendText(state, listed);
   const legendRows = !isTall || legend === '' ? [] : [BLANK_ROW, ...wrapRows(legend, size.width, { role: 'dim' })];
   const below = [...legendRows, ...detail];
-  const rows = list(columnsOf(state, size.width), listed, {
+  const rows = list(columnsOf(state, listed, size.width), listed, {
     width: size.width,
     height: size.height - below.length,
     selected,
@@ -92,10 +92,11 @@ const GAP = 2;
 const CELLS = { id: 8, kind: 10, state: 15, took: 11, submitted: 10, age: 6 };
 
 /**
- * Columns of fixed widths, so that none moves or vanishes when a job ends and has a summary. The last one has the room
- * that is left: the reason why a job failed, so that nobody has to visit every row.
+ * Columns of fixed widths, so that none moves or vanishes when a job ends and has a summary. Names have as much room as
+ * the longest of them needs. The last column has the room that is left: the reason why a job failed, so that nobody has
+ * to visit every row.
  */
-function columnsOf(state: AppState, width: number): Column<Job>[] {
+function columnsOf(state: AppState, listed: readonly Job[], width: number): Column<Job>[] {
   const nameOf = (job: Job) =>
     run(
       `${jobMark(job).mark} ${placeMark(job, state)}${championMark(state, job.name)}${sourceMark(state, job)}${listTitle(state, job)}`,
@@ -107,9 +108,10 @@ function columnsOf(state: AppState, width: number): Column<Job>[] {
       { title: 'state', drop: 3, cell: (job) => run(jobMark(job).word, jobMark(job).role) },
     ];
   const isWide = width >= WIDE;
+  const longest = Math.max(...listed.map((job) => cellWidth(nameOf(job).text)));
   const columns: (Column<Job> & { readonly cells: number })[] = [
     { title: 'id', cells: CELLS.id, cell: ({ name }) => run(shortName(name), 'dim') },
-    { title: 'job', cells: Math.max(LEAST_NAME, Math.floor(width * NAME_SHARE)), cell: nameOf },
+    { title: 'job', cells: Math.min(longest, Math.max(LEAST_NAME, Math.floor(width * NAME_SHARE))), cell: nameOf },
     // The line below the list names the kind too.
     ...(isWide ? [{ title: 'kind', cells: CELLS.kind, cell: ({ kind }: Job) => KIND_WORDS[kind] }] : []),
     { title: 'took', cells: CELLS.took, align: 'right', cell: (job) => tookText(job, state.now) },

@@ -84,6 +84,7 @@ function judged(gate: PlannedGate, result: GateResult, answer: Extract<MetricAns
   if (answer.low !== undefined) result.valueLow = answer.low;
   if (answer.high !== undefined) result.valueHigh = answer.high;
   result.modelled = answer.modelled ?? false;
+  if (result.condition === '') result.condition = answer.shape ?? '';
   if (gate.level === 'off') {
     result.verdict = Verdict.NOT_JUDGED;
     result.detail = `${gate.why} (${answer.detail})`;

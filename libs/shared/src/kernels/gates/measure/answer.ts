@@ -15,6 +15,8 @@ export type MetricAnswer =
       value: number;
       detail: string;
       source?: string;
+      /** The measured shape, if it is the worst of several. */
+      shape?: string;
       low?: number;
       high?: number;
       partial?: boolean;

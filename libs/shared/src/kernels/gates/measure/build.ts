@@ -116,5 +116,6 @@ function measureWaves(context: GateContext, metric: Metric): MetricAnswer {
     value: Math.abs(valueOf(worst)),
     detail: `${worst.entry}, ${worst.waves.shape}: ${worst.waves.text}`,
     source: 'the launch, ptxas and the device',
+    shape: worst.waves.shape,
   };
 }
