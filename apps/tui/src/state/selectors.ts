@@ -177,6 +177,9 @@ export function waitText({ compiling, device }: JobView, now: number): string {
   return compiling.done === '' ? what : `${what}, ${compiling.done}`;
 }
 
+/** The text between a wait and its time: "3 of 5 40 s" would look like one figure. */
+export const timeGap = (wait: string): string => (/\d$/.test(wait) ? ', ' : ' ');
+
 const compilingText = ({ device }: Pick<JobView, 'device'>): string =>
   device?.simulated === false ? 'compiling for the device' : 'compiling the emulator';
 

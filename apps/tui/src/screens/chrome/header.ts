@@ -16,6 +16,7 @@ import {
   jobShare,
   runningFallback,
   shownVariant,
+  timeGap,
   waitText,
   waitsSince,
 } from '../../state/selectors.ts';
@@ -116,8 +117,9 @@ function progressForms(job: JobView, now: number): Row[] {
   }
   const clock = run(hasDuration(job) ? ` ${formatElapsed(seconds)}` : '', 'dim');
   if (waitsSince(job, now) !== undefined) {
-    const waits = run(waitText(job, now), 'accent');
-    return [[waits, clock], [waits]];
+    const wait = waitText(job, now);
+    const waits = run(wait, 'accent');
+    return [[waits, { ...clock, text: clock.text.replace(/^ /, timeGap(wait)) }], [waits]];
   }
   const phase = currentPhase(job);
   const share = jobShare(job);

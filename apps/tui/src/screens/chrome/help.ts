@@ -25,7 +25,7 @@ export function helpPane(
   const prompt: Row = [run('search: ', 'dim'), ...inputRuns(partsOf({ text: query, after }), width - 8, 'accent')];
   return {
     title: 'Help',
-    remark: 'type to search, Enter runs, Esc closes',
+    remark: `${placeText(start, visible, rows.length)}type to search, Enter runs, Esc closes`,
     body: [
       prompt,
       [],
@@ -37,6 +37,10 @@ export function helpPane(
     ].slice(0, height),
   };
 }
+
+/** Text such as "1-16 of 60, "; empty if the list has room for all. */
+const placeText = (start: number, visible: number, count: number): string =>
+  count <= visible ? '' : `${start + 1}-${start + visible} of ${count}, `;
 
 function inShell(query: string): string {
   const names = shellCommandsLike(query);

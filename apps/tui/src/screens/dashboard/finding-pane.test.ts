@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { FaultThreadSchema, FindingKind, FindingSchema } from '@flashcore/shared/contract';
+import { FaultThreadSchema, FindingInputSchema, FindingKind, FindingSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { rowText } from '../../present/cells/row.ts';
 import { findingBody } from './finding-pane.ts';
@@ -58,4 +58,23 @@ test('the seeds that repeat a finding have one row, and all rows that are left',
   const whole = rows(8).join(' ');
   for (const { seed, distribution } of inputs) expect(whole).toContain(`--seed ${seed}@${distribution}`);
   expect(whole).not.toContain('…');
+});
+
+test('the panel of a race names the calls of both accesses and has the whole remedy, rather than its input', () => {
+  const places = ['writes at k.cu:30', 'reads at x.cuh:24'];
+  const race = create(FindingSchema, {
+    ...finding,
+    message: `thread (3,0,0) writes ${'a byte of it '.repeat(30)}at k.cu:30 (called at k.cu:92), read at x.cuh:24 (called at k.cu:9)`,
+    remedy: 'Put a __syncthreads() between the two accesses; a __syncwarp() is enough only in a warp',
+    inputs: [create(FindingInputSchema, { distribution: 'normal', seed: 'd1701aed200500d0' })],
+    threads: places.map((place, x) => create(FaultThreadSchema, { thread: [x, 0, 0], block: [0, 0, 0], place })),
+  });
+  const shown = findingBody({ finding: race }, { width: 78, height: 6 }).map((row) => rowText(row).trimEnd());
+  expect(shown.slice(1)).toEqual([
+    '39 ▸ code of 39;',
+    'thread (0,0,0) of block (0,0,0) writes at k.cu:30, called at line 92',
+    'thread (1,0,0) of block (0,0,0) reads at x.cuh:24, called at k.cu:9',
+    '→ Put a __syncthreads() between the two accesses; a __syncwarp() is enough',
+    '  only in a warp',
+  ]);
 });

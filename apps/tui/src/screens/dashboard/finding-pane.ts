@@ -43,12 +43,15 @@ export function findingBody({ finding }: Pick<ShownFinding, 'finding'>, { width,
     .slice(0, 2)
     .map(({ thread, block, place }): Row => [
       run(`thread (${thread.join(',')}) of block (${block.join(',')}) `, 'dim'),
-      run(place),
+      run(`${place}${callerText(finding.message, place)}`),
     ]);
   const on = inputsText(finding);
   const allInputs =
     on === '' ? [] : wrapRows(`${finding.inputs.length > 1 ? 'inputs' : 'input'} ${on}`, width, { role: 'dim' });
-  const inputs = firstRows(allInputs, 1, width);
+  const withInputs = firstRows(allInputs, 1, width);
+  // The whole remedy says more than the inputs, which the log has as well.
+  const fits = height >= 1 + withInputs.length + source.length + threads.length + remedy.length;
+  const inputs = fits || remedy.length === 0 ? withInputs : [];
   const wanted = source.length + inputs.length + Math.min(remedy.length, 2);
   const kept = message.length > height - wanted ? threads.length : 0;
   const messageRows = firstRows(message, Math.max(1, height - wanted - kept), width);
@@ -59,6 +62,17 @@ export function findingBody({ finding }: Pick<ShownFinding, 'finding'>, { width,
   const inputRows = firstRows(allInputs, inputs.length + Math.max(0, spare), width);
   const rows = [...messageRows, ...inputRows, ...source, ...threadRows, ...remedyRows];
   return [...rows, ...otherSource(finding, { width, height: height - rows.length })].slice(0, height);
+}
+
+/**
+ * Text such as ", called at line 92": the place that calls the function of a thread's place. Only the message has it.
+ */
+function callerText(message: string, place: string): string {
+  const own = place.split(' ').at(-1) ?? '';
+  const [, caller = ''] = own === '' ? [] : message.split(`${own} (called at `);
+  if (caller === '') return '';
+  const [file = '', line = ''] = caller.slice(0, caller.indexOf(')')).split(':');
+  return `, called at ${own.startsWith(`${file}:`) ? `line ${line}` : `${file}:${line}`}`;
 }
 
 /** The other places that the message names, such as the second access of a race; only whole frames. */

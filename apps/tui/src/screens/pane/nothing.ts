@@ -77,12 +77,21 @@ interface EmptyList {
   /** Noun for an item, such as "job". */
   readonly noun: string;
   readonly filter: string;
+  /** Matches in the list that the key t shows, such as "4 problems"; empty if it has none. */
+  readonly others?: string;
 }
 
+/** Text such as 'No kernel has "decode", but 4 problems (t). / changes the filter, Esc shows all.' */
+export const noMatchText = ({ noun, filter, others = '' }: Pick<EmptyList, 'noun' | 'filter' | 'others'>): string =>
+  `No ${noun} has "${filter}"${others === '' ? '' : `, but ${others} (t)`}. / changes the filter, Esc shows all.`;
+
 /** Rows for an empty list: the runner has nothing, it has not answered, or the filter hides everything. */
-export function emptyListRows(state: AppState, { all, none, noun, filter }: EmptyList, { width }: Size): Row[] {
-  if (all.length > 0)
-    return wrapRows(`No ${noun} has "${filter}". / changes the filter, Esc shows all.`, width, { role: 'warn' });
+export function emptyListRows(
+  state: AppState,
+  { all, none, noun, filter, others = '' }: EmptyList,
+  { width }: Size,
+): Row[] {
+  if (all.length > 0) return wrapRows(noMatchText({ noun, filter, others }), width, { role: 'warn' });
   return wrapRows(state.connection === 'connected' ? none : noAnswer(state), width, { role: 'dim' });
 }
 

@@ -67,7 +67,7 @@ test('a job that waits until the emulator is compiled says so, with the progress
     'compiling the emulator, 1 of 2',
     'waiting for the device',
   ]);
-  expect(rowText(jobRow(views.at(-2)!, now, 100))).toContain('● compiling the emulator, 1 of 2 30.0 s');
+  expect(rowText(jobRow(views.at(-2)!, now, 100))).toContain('● compiling the emulator, 1 of 2, 30.0 s');
   expect(waitText(views.at(-2)!, now + 60_000)).toBe('waiting for the device');
   // After the job, the time that it took has the same name.
   expect([views.at(-4)!, views.at(-1)!].map(waitedText)).toEqual(['waiting for the device', 'compiling the emulator']);

@@ -36,6 +36,7 @@ import {
   shownVariant,
   shownVariantText,
   variantsOf,
+  timeGap,
   waitText,
   waitedText,
   waitsSince,
@@ -223,7 +224,7 @@ function waitRuns(job: JobView, now: number): Row {
   return [
     run('   ● ', 'accent'),
     run(waitText(job, now), 'title'),
-    run(` ${formatSeconds((now - since) / 1000)}`, 'dim'),
+    run(`${timeGap(waitText(job, now))}${formatSeconds((now - since) / 1000)}`, 'dim'),
   ];
 }
 

@@ -14,7 +14,7 @@ import {
 import { notice } from '../../present/blocks.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
-import { formatAge, formatMicroseconds, formatWhen } from '../../present/numbers.ts';
+import { counted, formatAge, formatMicroseconds, formatWhen } from '../../present/numbers.ts';
 import {
   BLANK_ROW,
   flowRows,
@@ -37,7 +37,7 @@ import {
 } from '../../state/listed-kernel.ts';
 import { championMark } from '../../state/chosen.ts';
 import { withNotesNow } from '../../state/decision.ts';
-import { kernelsOf, lastExperiments } from '../../state/selectors.ts';
+import { kernelsOf, lastExperiments, problemsOf } from '../../state/selectors.ts';
 import { KIND_WORDS, findingWord, jobMark } from '../../present/words.ts';
 import { commonShape, gatesInFull, gatesText, medianOf, shownShape } from '../../present/sections/lists.ts';
 import { list } from '../pane/list.ts';
@@ -125,6 +125,12 @@ function verdictRun({ kernel, job }: KernelRow): Run {
   return run(`${mark} ${word}`, role);
 }
 
+/** Text such as "4 problems": those that the filter of the kernels would leave; empty if there are none. */
+function matchingProblems({ problems, ui }: AppState, filter: string): string {
+  const { length } = problemsOf({ problems, ui: { ...ui, filters: { ...ui.filters, problems: filter } } });
+  return length === 0 ? '' : counted(length, 'problem');
+}
+
 export const kernelsView: View = ({ state }, { width, height }) => {
   const { ui } = state;
   if (ui.kernelList !== 'kernels') return problemsPane(state, { width, height });
@@ -142,6 +148,7 @@ export const kernelsView: View = ({ state }, { width, height }) => {
             : 'Reading the kernels.',
           noun: 'kernel',
           filter: ui.filters.kernels,
+          others: matchingProblems(state, ui.filters.kernels),
         },
         { width, height },
       ),

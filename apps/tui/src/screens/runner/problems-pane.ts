@@ -7,7 +7,8 @@ import type { Column } from '../../present/cells/table.ts';
 import { caseCount, dtypesOf, problemBlocks, type ListedProblem } from '../../present/sections/problem.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { championsOf, kernelsOfProblem } from '../../state/listed-problems.ts';
-import { problemsOf } from '../../state/selectors.ts';
+import { kernelsOf, problemsOf } from '../../state/selectors.ts';
+import { noMatchText } from '../pane/nothing.ts';
 import { list } from '../pane/list.ts';
 import { beside, pageOf, positionRemark, type PaneContent, type Size } from '../pane/view.ts';
 
@@ -42,6 +43,12 @@ const columnsOf = (state: AppState): Column<ListedProblem>[] => [
 
 const SIDE_BY_SIDE = 150;
 
+/** Text such as "4 kernels": those that the filter of the problems would leave; empty if there are none. */
+function matchingKernels({ kernels, experiments, ui }: AppState, filter: string): string {
+  const { length } = kernelsOf({ kernels, experiments, ui: { ...ui, filters: { ...ui.filters, kernels: filter } } });
+  return length === 0 ? '' : counted(length, 'kernel');
+}
+
 export function problemsPane(state: AppState, { width, height }: Size): PaneContent {
   const { ui } = state;
   const problems = problemsOf(state);
@@ -50,7 +57,11 @@ export function problemsPane(state: AppState, { width, height }: Size): PaneCont
     const none = state.problems === undefined ? 'Reading the problems.' : 'No problem is known here.';
     const text =
       (state.problems ?? []).length > 0
-        ? `No problem has "${ui.filters.problems}". / changes the filter, Esc shows all.`
+        ? noMatchText({
+            noun: 'problem',
+            filter: ui.filters.problems,
+            others: matchingKernels(state, ui.filters.problems),
+          })
         : `${none} t shows the kernels.`;
     return { title, body: wrapRows(text, width, { role: 'dim' }) };
   }
