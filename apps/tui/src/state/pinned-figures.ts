@@ -89,6 +89,43 @@ export function estimatesText(comparison: PinnedComparison): string {
   return `Estimated hot${placeText(comparison)} on ${device}: ${both}, ${change > 0 ? '+' : ''}${change.toFixed(0)} %; by a model, and ${error}.`;
 }
 
+/** Counters that cost time, and their names in a sentence. */
+const COSTS: readonly (readonly [counter: string, name: string])[] = [
+  ['ptx_instructions', 'instructions'],
+  ['smem_wavefronts_per_request', 'shared-memory wavefronts a request'],
+  ['smem_bank_conflict_percent', 'bank conflicts'],
+];
+/** Changes below this share are not worth a word. */
+const LEAST_CHANGE = 0.005;
+
+/**
+ * Says what the shown job costs more or less than the pinned one, by the emulator's counts: "shown needs 88 % fewer
+ * instructions, but 74 points more bank conflicts (…)". Empty if the counts can't be compared, or if none differs.
+ */
+export function countsText(comparison: PinnedComparison): string {
+  if ((problemsDiffer(comparison) ?? launchesDiffer(comparison)) !== undefined) return '';
+  const figures = counterFigures(comparison);
+  const changes = COSTS.flatMap(([counter, noun]) => {
+    const { before = 0, after = 0, isPercent = false } = figures.find(({ name }) => name === counter) ?? {};
+    const change = isPercent ? (after - before) / 100 : after / before - 1;
+    if (!Number.isFinite(change) || Math.abs(change) < LEAST_CHANGE) return [];
+    return [{ isMore: change > 0, text: changeText(change, isPercent, noun) }];
+  });
+  const [fewer, more] = [false, true].map((wanted) =>
+    changes.flatMap(({ isMore, text }) => (isMore === wanted ? [text] : [])).join(' and '),
+  );
+  const all = [fewer, more].filter((text) => text !== '').join(', but ');
+  return all === '' ? '' : `shown needs ${all} (counts of the emulator${placeText(comparison)}, not GPU times)`;
+}
+
+/** Text such as "88 % fewer instructions", "12 times the wavefronts" or, of a share, "74 points more conflicts". */
+function changeText(change: number, isPercent: boolean, noun: string): string {
+  const amount = formatNumber(Number((Math.abs(change) * 100).toPrecision(2)));
+  if (isPercent) return `${amount} points ${change > 0 ? 'more' : 'fewer'} ${noun}`;
+  if (change >= 1) return `${formatNumber(Number((change + 1).toPrecision(2)))} times the ${noun}`;
+  return `${amount} % ${change > 0 ? 'more' : 'fewer'} ${noun}`;
+}
+
 /** Which of two jobs was not measured; 'common' if both were, but nothing of one in the other. */
 export function missingOf(
   { pinned, shown }: Pick<PinnedComparison, 'pinned' | 'shown'>,

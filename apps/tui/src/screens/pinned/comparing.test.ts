@@ -1,3 +1,6 @@
+import { create } from '@bufbuild/protobuf';
+import { ProfileResultSchema, Verdict, type ProfileResult } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { rowText } from '../../present/cells/row.ts';
 import { table } from '../../present/cells/table.ts';
@@ -69,6 +72,32 @@ test('below emulator times, which are not compared, are the figures of the build
   const { text } = latencyPane(comparing());
   expect(text).toMatch(/not compared: [^]*Build[^]*registers\/thread/);
   expect(text).not.toMatch(/above: shown/);
+});
+
+test('the first line of two emulator jobs says which needs less of what, and that these are no GPU times', () => {
+  const { state, log, search } = comparing();
+  const metrics = (instructions: number, conflicts: number, wavefronts: number) =>
+    create(ProfileResultSchema, {
+      verdict: Verdict.PASS,
+      shape: parseShape('1x2x64x64'),
+      metrics: [
+        { name: 'ptx_instructions', value: instructions, unit: 'instructions' },
+        { name: 'smem_bank_conflict_percent', value: conflicts, unit: '%' },
+        { name: 'smem_wavefronts_per_request', value: wavefronts, unit: 'wavefronts' },
+      ],
+    });
+  const firstLine = (pinned: ProfileResult, shown: ProfileResult): string => {
+    const views = { ...state.views };
+    for (const [job, profile] of [[PINNED, pinned] as const, [SHOWN, shown] as const])
+      views[job] = { ...views[job]!, variants: views[job]!.variants.map((variant) => ({ ...variant, profile })) };
+    const { body } = latencyView({ state: { ...state, views }, log, search }, { width: 200, height: 30 });
+    return body.map(rowText).find((row) => row.startsWith('shown needs')) ?? '';
+  };
+  expect(firstLine(metrics(1000, 1, 1.5), metrics(115, 75.1, 18))).toBe(
+    'shown needs 89 % fewer instructions, but 12 times the shared-memory wavefronts a request and 74 points more bank conflicts (counts of the emulator at 1x2x64x64, not GPU times)',
+  );
+  expect(firstLine(metrics(1000, 1, 1.5), metrics(1500, 1, 1.5))).toMatch(/^shown needs 50 % more instructions \(/);
+  expect(firstLine(metrics(1000, 1, 1.5), metrics(1000, 1, 1.5))).toBe('');
 });
 
 test('figures keep all their digits, even if names and units do not fit', () => {

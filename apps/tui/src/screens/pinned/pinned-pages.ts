@@ -29,7 +29,7 @@ import { attachedJob, variantsOf } from '../../state/selectors.ts';
 import { JobState } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { noteText } from '../../state/decision.ts';
-import { LATENCY, estimatesText, figureGroups, missingOf, pairedTime } from '../../state/pinned-figures.ts';
+import { LATENCY, estimatesText, figureGroups, missingOf, pairedTime, countsText } from '../../state/pinned-figures.ts';
 import { histogramData } from '../../present/cells/histogram.ts';
 import { upperList } from '../pane/list.ts';
 import { sourceDiffRows } from './source-diff.ts';
@@ -153,7 +153,16 @@ const figuresPage = (state: AppState, comparison: PinnedComparison, { width, hei
 const sourcePage = (state: AppState, comparison: PinnedComparison, { width, height }: Size): Page =>
   scrolled('', sourceDiffRows(state, comparison, width), { width, height, top: state.ui.selected.latency });
 
+/** Emulator times decide nothing, so what the counts say comes first. */
 function latencyPage(state: AppState, comparison: PinnedComparison, { width, height }: Size): Page {
+  const isTimed = comparison.pairs.some(({ pinned, shown }) => !pinned.simulated && !shown.simulated);
+  const text = isTimed ? '' : countsText(comparison);
+  const counts = text === '' ? [] : wrapRows(text, width, { role: 'title', hang: 2 });
+  const page = timesPage(state, comparison, { width, height: height - counts.length });
+  return { ...page, body: [...counts, ...page.body] };
+}
+
+function timesPage(state: AppState, comparison: PinnedComparison, { width, height }: Size): Page {
   const { pairs } = comparison;
   if (pairs.length === 0)
     return {
