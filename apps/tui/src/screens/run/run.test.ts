@@ -173,3 +173,23 @@ test('a job whose finding is shown below keeps the word of its outcome', () => {
   const row = (about?: string): string => rowText(jobRow(view, SAMPLE_START_MS, 60, about)).trimEnd();
   expect([row(), row('')]).toEqual(['✗ race  thread (96,0,0) writes byte 1,728', '✗ race']);
 });
+
+test('view 1 of a small screen shows the whole verdict of a job, with what its plan says', () => {
+  const summary =
+    '7 of 7 cases and 34 of 34 probes correct, largest error of the cases 1.82e-3; timed on the emulator (no GPU time); plan merge: no hard gate failed, 1 of 4 not measured ("Matches the champion"), 1 warning';
+  const runner = { label: 'x', embedded: true };
+  const store = new Store({ state: initialState({ runner, columns: 80, rows: 24, now: SAMPLE_START_MS }) });
+  for (const event of eventsOf([
+    { case: 'created', value: { job: { name: SAMPLE_JOB, label: 'k', state: JobState.QUEUED } } },
+    { case: 'finished', value: { outcome: Outcome.PASSED, summary } },
+  ]))
+    store.dispatch({ type: 'job-event', event });
+  store.dispatch({ type: 'attach', job: SAMPLE_JOB });
+  const { state, log, search } = store;
+  const rows = runView({ state, log, search }, { width: 76, height: 18 }).body.map((row) => rowText(row).trimEnd());
+  const verdict = rows.slice(
+    0,
+    rows.findIndex((row) => row.startsWith('correct')),
+  );
+  expect(verdict.map((row) => row.trim()).join(' ')).toBe(`✓ passed  ${summary}`);
+});

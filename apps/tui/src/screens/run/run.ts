@@ -144,7 +144,7 @@ function timeLine(job: JobView, width: number): Row[] {
 }
 
 /** The verdict of an ended job takes at most this many rows. */
-const VERDICT_ROWS = 3;
+const VERDICT_ROWS = 4;
 
 /** As jobRow(), with the whole verdict of an ended job in as many rows as it needs. */
 function jobRows(job: JobView, now: number, width: number, about = aboutText(job)): Row[] {
