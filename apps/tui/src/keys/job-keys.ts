@@ -97,13 +97,15 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
     else if (view === 'kernels') store.dispatch({ type: 'kernel-order', sort: next(KERNEL_SORTS, kernelSort) });
     else store.dispatch({ type: 'history-order', sort: next(HISTORY_SORTS, historySort) });
   },
-  'filter-list': ({ store }) => {
+  'filter-list': ({ store, session }) => {
     const list = filteredList(store.state);
     if (list === undefined) return;
     // A definition has no rows to filter: the list that it was opened from has.
     if (store.state.ui.kernelList === 'definition') store.dispatch({ type: 'kernel-list', list: 'problems' });
     const text = store.state.ui.filters[list];
     store.dispatch({ type: 'overlay', overlay: { kind: 'list-filter', list, text, untouched: text !== '' } });
+    // A filter that no kernel passes names its matches among the problems.
+    if (list === 'kernels' && store.state.problems === undefined) void session.lists.problems();
   },
   'clear-filter': ({ store }) => {
     const list = filteredList(store.state);

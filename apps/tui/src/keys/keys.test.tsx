@@ -893,7 +893,6 @@ test('/ filters the jobs and the kernels, Enter keeps the filter, Escape shows a
   await terminal.press(ESCAPE);
   await terminal.press('/nothing of the kind\r');
   expect(await terminal.screen()).toMatch(/No kernel has "nothing of the kind"\. \/ changes/);
-  terminal.store.dispatch({ type: 'problems', problems: LISTED_PROBLEMS });
   await terminal.press(ESCAPE);
   await terminal.press('/sqrt mean\r');
   expect(await terminal.screen()).toMatch(/No kernel has "sqrt mean", but 1 problem \(t\)\. \/ changes/);
