@@ -443,7 +443,10 @@ class ShapeDraw {
       .slice(0, LONE_SHAPES);
   }
 
-  /** Shapes with as many attributes at once as any draw has: pairs of forms leave out a kernel's path for all of them. */
+  /**
+   * Shapes with as many attributes at once as any draw has, because pairs of forms leave out a kernel's path for all of
+   * them.
+   */
   mostForms(): Shape[] {
     const { uses } = this.#kernel.manifest;
     const attributes = this.#problem.attributes.filter(({ name }) => uses.has(name));
