@@ -121,8 +121,8 @@ test.each(inFull(WRONG, ([kernel]) => kernel === 'flashcore_v6'))(
   (kernel, wrongOn, least) => {
     const runs = drawn(kernel, { count: RUNS });
     for (const shapes of runs) {
-      // Twenty, half as many in all forms, two with most attributes, those with a single query or key, and those with the
-      // greatest lengths.
+      // Twenty, half as many in all forms, two with most attributes, those with a single query or key, and those with
+      // the greatest lengths.
       expect(shapes.length).toBeLessThanOrEqual(38);
       expect(
         shapes.every((shape) => tensorElements(attention(), shape) <= 2 ** 18 && caseFlops(attention(), shape) <= 6e8),
