@@ -218,7 +218,7 @@ test("a cancelled job stops waiting for another job's compilation, which continu
 });
 
 /** Writes its own priority and that of a child that ran from the start, once the file `go` exists. */
-const TELLS_PRIORITY = `echo run >> "$RUNS"; sh -c 'until [ -e ../../go ]; do sleep 0.02; done; nice' > of-child & wait; { nice; cat of-child; } > out`;
+const TELLS_PRIORITY = `sh -c 'until [ -e ../../go ]; do sleep 0.02; done; nice' > of-child & echo run >> "$RUNS"; wait; { nice; cat of-child; } > out`;
 
 /** Whether this process may raise a priority: it has CAP_SYS_NICE, the 23rd capability of capability.h. */
 const MAY_RAISE =
@@ -244,6 +244,8 @@ test.each([
   await began(1);
   const own = cache.compile(slow, { signal, onWait: ({ aside, usual }) => told.push({ aside, usual }) });
   await began(runs.length / 4);
+  // The priority is raised in the same turn.
+  await expect.poll(() => told).toHaveLength(1);
   writeFileSync(join(folder, 'go'), '');
   const [first, second] = await Promise.all([early, own]);
   expect([first.cacheHit, second.cacheHit, artifacts.get(second.outputs[0]!.sha256).toString()]).toEqual([
