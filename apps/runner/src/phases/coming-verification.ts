@@ -165,13 +165,13 @@ function shapesByAttributes(
 function spread(groups: readonly (readonly Shape[])[], rules: readonly InputRule[], seed: string): Probe[] {
   const turns = groups.length === 0 ? 0 : Math.max(groups.length, ...groups.map((group) => group.length));
   const first = offsetOf(seed, turns);
-  const chosen = Array.from({ length: turns }, (_, turn) => groups[turn % groups.length]!).map((group, turn) =>
-    rules.map((_, index) => group[(first + turn + index) % group.length]!),
-  );
-  return groups.flat().flatMap((shape) => {
-    const inputs = rules
-      .filter((_, index) => chosen.some((shapes) => shapes[index] === shape))
-      .map((rule) => ({ seed, rule }));
+  const chosen = new Map(groups.flat().map((shape) => [shape, new Set<InputRule>()]));
+  for (let turn = 0; turn < turns; turn += 1) {
+    const group = groups[turn % groups.length]!;
+    for (const [index, rule] of rules.entries()) chosen.get(group[(first + turn + index) % group.length]!)!.add(rule);
+  }
+  return [...chosen].flatMap(([shape, own]) => {
+    const inputs = rules.filter((rule) => own.has(rule)).map((rule) => ({ seed, rule }));
     return inputs.length > 0 ? [{ shape, inputs }] : [];
   });
 }
