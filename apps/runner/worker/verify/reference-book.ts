@@ -124,15 +124,11 @@ export class ReferenceBook {
     this.#left = Promise.withResolvers();
   }
 
-  /** Settles when the answer fits, or when these entries were replaced. */
-  async #room(entries: Map<string, Entry>, elements: number): Promise<void> {
-    while (this.#entries === entries && this.#held > 0 && this.#held + elements > this.#mostElements)
-      await this.#left.promise;
-  }
-
   async #compute(entries: Map<string, Entry>, { kind, input, yardstick }: Wanted): Promise<void> {
     const key = keyOf(kind, input);
-    await this.#room(entries, elementsOf(kind));
+    // No promise may settle between the last look and the reservation: another computation waits for the same room.
+    while (this.#entries === entries && this.#held > 0 && this.#held + elementsOf(kind) > this.#mostElements)
+      await this.#left.promise;
     if (this.#entries !== entries || entries.get(key)?.state !== 'wanted') return;
     this.#held += elementsOf(kind);
     const answer = this.#answer(kind, input, yardstick);
