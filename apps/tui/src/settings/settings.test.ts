@@ -220,6 +220,9 @@ describe('the saved view', () => {
     expect(file.read('a:1').view?.leftAt).toBe(3);
     file.write('a:1', { ...view, leftAt: 2 });
     expect(file.read('a:1').view).toEqual({ ...view, leftAt: 3 });
+    file.write('a:1', { ...view, leftAt: Number.MAX_SAFE_INTEGER });
+    file.touch('a:1', { ...view, leftAt: 4 });
+    expect(file.read('a:1').view?.leftAt, 'after a visit in the future').toBe(4);
   });
 
   test.each(['{"version":1,"runners":{"a:1":{"view":"nowhere"}}}', '{"version":1', ''])(

@@ -63,5 +63,6 @@ export class ViewFile {
   }
 }
 
+/** The later of the two times. A saved time that is still to come is from a wrong clock, and would hide every visit. */
 const latest = (saved: SavedView | undefined, { leftAt }: SavedView): number | undefined =>
-  saved?.leftAt === undefined || (leftAt ?? 0) > saved.leftAt ? leftAt : saved.leftAt;
+  saved?.leftAt === undefined || (leftAt ?? 0) > saved.leftAt || saved.leftAt > Date.now() ? leftAt : saved.leftAt;
