@@ -68,7 +68,21 @@ export function withNotesNow(
 export const withNotes = (gates: readonly GateResult[], detail: string): readonly GateResult[] =>
   gates.map((gate) => (isToDo(gate) ? { ...gate, verdict: Verdict.PASS, value: gate.target, detail } : gate));
 
-const NO_CHAMPION_YET = /^no (.*champion of .*) yet; an accepted result becomes one$/;
+const NO = 'no ';
+const YET = ' yet; an accepted result becomes one';
+const WHEN_IT_RAN = ' when this job ran';
+
+/** "there was no champion of … when this job ran" for a detail that says that there is none yet. */
+function withoutYet(detail: string): string {
+  if (!detail.startsWith(NO) || !detail.endsWith(YET) || !detail.includes('champion of ')) return detail;
+  return `there was ${detail.slice(0, -YET.length)}${WHEN_IT_RAN}`;
+}
+
+/** The detail without the advice that follows "… when this job ran: ". */
+function withoutAdvice(detail: string): string {
+  const end = detail.indexOf(`${WHEN_IT_RAN}: `);
+  return end < 0 ? detail : detail.slice(0, end + WHEN_IT_RAN.length);
+}
 
 /** Gates' details as they are true by now: a champion may exist, and the code that ran may be in no known folder. */
 export function withDetailsNow(
@@ -81,9 +95,9 @@ export function withDetailsNow(
     state.champions.some(({ kernelId }) => kernelId === job.kernelId);
   const isGone = state.kernels.length > 0 && notesOf(state.kernels, job).length === 0;
   const detailNow = (gate: GateResult): string => {
-    if (hasChampion) return gate.detail.replace(NO_CHAMPION_YET, 'there was no $1 when this job ran');
+    if (hasChampion) return withoutYet(gate.detail);
     // Notes can't be handed in for code that is gone, so the advice to fill them in is wrong.
-    return isGone && isToDo(gate) ? gate.detail.replace(/( when this job ran): .+$/, '$1') : gate.detail;
+    return isGone && isToDo(gate) ? withoutAdvice(gate.detail) : gate.detail;
   };
   const details = gates.map(detailNow);
   return details.every((detail, index) => detail === gates[index]?.detail)
