@@ -21,6 +21,7 @@ const KERNEL = rowKernel('choices', {
 #error "broken"
 #endif`,
   keys: `limits:
+  - { require: "D == 64", because: "rows have 64 elements" }
   - { require: "PAD != 3", because: "three is refused" }
 parameters:
   PAD: { values: [4, 1, 2, 3], default: 4, about: "kilobytes of shared memory that nobody needs" }
